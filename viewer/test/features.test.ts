@@ -136,6 +136,62 @@ test("the conversation is what the model was given at the scrubber", async () =>
   await close();
 });
 
+test("of keys that are pressed quickly none is lost", async () => {
+  const { page, told, close } = await app.open();
+  await page.getByText("I'll look at the project first.").waitFor();
+  const moment = async () => Number(/moment (\d+)/.exec(await page.locator(".moments").innerText())?.[1]);
+  const before = await moment();
+  await page.keyboard.press("ArrowLeft");
+  await expect.poll(moment).toBeLessThan(before);
+  const once = await moment();
+  await page.keyboard.press("ArrowLeft");
+  await expect.poll(moment).toBeLessThan(once);
+  const twice = await moment();
+  await page.keyboard.press("End");
+  await expect.poll(moment).toBe(before);
+  /** Has the worker answered this only after two keys were pressed. */
+  const twiceBefore = async (method: string, key: string) => {
+    await page.evaluate((method) => {
+      const post = Worker.prototype.postMessage;
+      const held: (() => void)[] = [];
+      Worker.prototype.postMessage = function (this: Worker, message: { method: string }) {
+        if (message.method === method) held.push(() => post.call(this, message));
+        else post.call(this, message);
+      };
+      Object.assign(globalThis, {
+        answer: () => {
+          Worker.prototype.postMessage = post;
+          for (const ask of held) ask();
+        },
+      });
+    }, method);
+    for (let press = 0; press < 2; press++) await page.keyboard.press(key);
+    await page.evaluate("answer()");
+  };
+  await twiceBefore("next", "ArrowLeft");
+  await expect.poll(moment).toBe(twice);
+  for (const view of ["conversation", "events"] as const) {
+    await page.locator(`#tab-${view}`).click();
+    await page.locator("#view .viewport").focus();
+    await page.locator("#view").getByText("Customers in Auckland").first().click();
+    const selected = page.locator("#view .row.selected");
+    await expect.poll(() => selected.innerText()).toContain("Customers in Auckland");
+    await twiceBefore("placeOf", "ArrowDown");
+    await page.waitForTimeout(300);
+    const quick = await selected.innerText();
+    await page.locator("#view").getByText("Customers in Auckland").first().click();
+    await expect.poll(() => selected.innerText()).toContain("Customers in Auckland");
+    for (let press = 0; press < 2; press++) {
+      const before = await selected.innerText();
+      await page.keyboard.press("ArrowDown");
+      await expect.poll(() => selected.innerText()).not.toBe(before);
+    }
+    expect(quick).toBe(await selected.innerText());
+  }
+  expect(told).toEqual([]);
+  await close();
+});
+
 test("playing goes through the recording and stops at its end", async () => {
   const { page, close } = await app.open();
   await page.getByText("I'll look at the project first.").waitFor();

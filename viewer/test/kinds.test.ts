@@ -65,3 +65,25 @@ test("what a run is described with is an event of its agent", async () => {
 test("commands that were taken are counted in words", () => {
   expect([1, 3].map((count) => eventText(50, { count, at_ms: 1 }))).toEqual(["1 command", "3 commands"]);
 });
+
+test("what a chat has is told by what it says, not by its ids", () => {
+  const said = { message_id: "m", chat_id: "c", role: "assistant", type: "text", props: { content: "To the sea." } };
+  expect(eventText(64, said)).toBe("assistant · To the sea.");
+  expect(eventText(64, { ...said, props: { url: "https://example.com" } })).toContain("assistant · {");
+  expect(eventText(65, { message_id: "m", updates: { props: { content: "To the hills." } } })).toBe("props: To the hills.");
+  expect(eventText(65, { message_id: "m", updates: { type: "page", request_id: "r" } })).toBe("type, request_id");
+  expect([1, 2].map((count) => eventText(66, { message_ids: Array(count).fill("m"), at: "" }))).toEqual(["1 message", "2 messages"]);
+  expect(eventText(67, { step_id: "s", type: "llm", status: "failed", error: "no such place" })).toBe("llm · failed · no such place");
+  expect(eventText(71, { step: { step_id: "s", type: "tool", status: "running" } })).toBe("tool · running");
+  expect(eventText(68, { step_id: "s", updates: { status: "failed", error: "no such place" } })).toBe("failed · no such place");
+  expect(eventText(68, { step_id: "s", updates: { output: { a: 1 } } })).toBe("output");
+  expect(eventText(70, { request_id: "r", chat_id: "c", assistant_id: "helper", status: "failed", error: "no such place" })).toBe("helper · failed · no such place");
+});
+
+test("a step or a request of a chat that failed is marked as failed, and a step is counted", () => {
+  const made: [number, object][] = [[16, { id: SESSION }], [19, { id: "one", session_id: SESSION }]];
+  const failed = { status: "failed", error: "no such place" };
+  const index = rowsOf(...made, [67, { type: "llm", ...failed }], [70, failed], [71, { step: { type: "llm", ...failed } }], [68, { updates: failed }], [67, { type: "llm", status: "completed" }], [64, { role: "user", ...failed }]);
+  expect(Array.from({ length: index.rows.length }, (_, row) => index.rows.flags.at(row) & 1)).toEqual([1, 1, 1, 1, 0, 0]);
+  expect(index.lanes[0]?.errors).toBe(3);
+});

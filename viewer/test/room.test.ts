@@ -322,6 +322,37 @@ test("on a low page the list has most of the room, and the timeline comes when i
   await close();
 });
 
+test("a long name of an agent leaves room for the title of its session, and for how it is", async () => {
+  const store = await openInMemory();
+  await store.runs.start({ session: { title: "What it was asked, told at some length" }, agentName: "agent-".repeat(20), messages: [{ role: "user", content: "Begin." }] });
+  const { page, told, close } = await app.open("", { viewport: { width: 1200, height: 800 } });
+  await pick(page, [await exportOf(store)]);
+  await page.getByText("Begin.").waitFor();
+  const crumbs = await boxOf(page, ".crumbs");
+  expect((await boxOf(page, ".crumb.session")).width).toBeGreaterThan(100);
+  const status = await boxOf(page, ".crumbs .status");
+  expect(status.x + status.width).toBeLessThanOrEqual(crumbs.x + crumbs.width);
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("rows say which of all they are, though few of them are on the page", async () => {
+  const { page, close } = await app.open("?example", { viewport: { width: 1440, height: 500 } });
+  await page.getByText("I'll look at the project first.").waitFor();
+  for (const [view, role] of [["conversation", "listitem"], ["events", "option"]] as const) {
+    await page.locator(`#tab-${view}`).click();
+    const rows = page.locator("#view").getByRole(role);
+    await rows.first().waitFor();
+    await page.locator("#view .viewport").evaluate((list) => (list.scrollTop = list.scrollHeight));
+    const numbers = () => rows.evaluateAll((rows) => rows.map((row) => [Number(row.getAttribute("aria-posinset")), Number(row.getAttribute("aria-setsize"))]));
+    await expect.poll(async () => (await numbers()).at(-1)?.[0]).toBeGreaterThan(20);
+    const [place, total] = (await numbers()).at(-1) ?? [];
+    expect(place).toBe(total);
+    expect(await rows.count()).toBeLessThan(total ?? 0);
+  }
+  await close();
+});
+
 test("the message that is selected is in view in what a filter leaves of a conversation", async () => {
   const { page, close } = await app.open("");
   const messages = Array.from({ length: 400 }, (_, at) => JSON.stringify({ role: at % 4 === 0 ? "assistant" : "user", content: `Message ${at}.` }));

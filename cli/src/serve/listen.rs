@@ -17,6 +17,8 @@ use tokio::{
 use tokio_io_timeout::TimeoutStream;
 use tokio_util::sync::CancellationToken;
 
+use crate::signals::signalled;
+
 /// The most connections at one time.
 pub(super) const CONNECTIONS_MAX: usize = 4_096;
 /// How long a request's headers may take, and how long a connection may stay without a request.
@@ -83,8 +85,12 @@ pub(super) async fn serve(
     }
     drop(listener);
     stopped.cancel();
-    // Requests that take longer end with the process.
-    let _ = tokio::time::timeout(GRACE, graceful.shutdown()).await;
+    // Requests that take longer end with the process, and all of them where it is asked to end once more.
+    let again = signalled();
+    tokio::select! {
+        _ = tokio::time::timeout(GRACE, graceful.shutdown()) => {}
+        () = again => {}
+    }
 }
 
 /// Whether the error belongs to the accepted connection, not to the listener.

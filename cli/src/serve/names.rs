@@ -5,7 +5,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use runlog::contexts::read_json;
+use runlog::contexts::read_json_at;
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde::{
     Deserialize, Deserializer,
@@ -74,8 +74,16 @@ fn rename(schema: &mut Value) {
 
 /// Reads a caller's input, which has the names over HTTP. The user's own JSON is preserved byte for byte.
 pub(super) fn read<T: DeserializeOwned>(given: &RawValue, schema: &Value) -> Answer<T> {
-    let given = for_library(given, schema)?;
-    read_json(given.get()).map_err(|message| Problem::invalid(named_over_http(&message)))
+    read_at("", given, schema)
+}
+
+/// The same of the field `place` of what was given; errors name that.
+fn read_at<T: DeserializeOwned>(place: &str, given: &RawValue, schema: &Value) -> Answer<T> {
+    let given = for_library(given, schema).map_err(|problem| match place {
+        "" => problem,
+        place => Problem::invalid(format!("`{place}`: {}", problem.detail())),
+    })?;
+    read_json_at(place, given.get()).map_err(|message| Problem::invalid(named_over_http(&message)))
 }
 
 /// A message of the library with the names over HTTP: fields, and paths to them, are in backticks.
@@ -189,8 +197,19 @@ pub(super) struct Given<T>(pub(super) T);
 
 impl<'de, T: DeserializeOwned + JsonSchema> Deserialize<'de> for Given<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::at("", deserializer)
+    }
+}
+
+impl<T: DeserializeOwned + JsonSchema> Given<T> {
+    /// Reads the field `options` of a body.
+    pub(super) fn options<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::at("options", deserializer)
+    }
+
+    fn at<'de, D: Deserializer<'de>>(place: &str, deserializer: D) -> Result<Self, D::Error> {
         let given = Box::<RawValue>::deserialize(deserializer)?;
-        let read = read(&given, &schema_of::<T>());
+        let read = read_at(place, &given, &schema_of::<T>());
         read.map(Self)
             .map_err(|problem| serde::de::Error::custom(problem.detail()))
     }

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 use axum::{
     body::Bytes,
     http::{HeaderMap, StatusCode},
-    response::Response,
+    response::{IntoResponse, Response},
 };
 use runlog::flows::{Playback, PlaybackOptions};
 use serde::Serialize;
@@ -26,7 +26,7 @@ pub(super) fn endpoint() -> Endpoint {
         status: StatusCode::OK,
         content_type: "text/event-stream",
         about: "First `snapshot`, the latest state where there is one; then `event` for each event, whose `id` is its \
-                sequence; at last `end`.",
+                sequence; at last `end`, whose `id` is `end`: a client that connects again with that is answered 204.",
         schema: schema_of::<FlowEvent>,
     };
     stream::<OfFlow, PlaybackOptions, _, _>(
@@ -46,6 +46,9 @@ async fn play(
     of: OfFlow,
     mut options: PlaybackOptions,
 ) -> Answer<Response> {
+    if sse::has_end(&headers) {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
     if let Some(last) = sse::last_event_id(&headers)? {
         if options.backward {
             options.last = Some(last.saturating_sub(1));
@@ -112,7 +115,7 @@ impl Played {
                     self.ready = Some(frame);
                     self.playback = Some(playback);
                 }
-                Ok(None) => self.say("end", &serde_json::json!({})),
+                Ok(None) => self.queue.push_back(sse::end()),
                 Err(problem) => self.say("problem", &problem),
             }
         }

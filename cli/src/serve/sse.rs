@@ -45,6 +45,19 @@ pub(super) fn frame(id: Option<u64>, event: &str, data: &impl Serialize) -> Answ
     Ok(bytes.into())
 }
 
+/// The `id` of the last event of a stream that has an end.
+const END: &str = "end";
+
+/// The last event of a stream that has an end.
+pub(super) fn end() -> Bytes {
+    format!("id: {END}\nevent: end\ndata: {{}}\n\n").into()
+}
+
+/// Whether a client has a stream up to its [end] already. It is answered with 204, after which browsers don't connect again.
+pub(super) fn has_end(headers: &HeaderMap) -> bool {
+    headers.get("last-event-id").is_some_and(|id| id == END)
+}
+
 /// The response with these frames.
 pub(super) fn response(frames: impl Stream<Item = Bytes> + Send + 'static) -> Response {
     use futures_util::StreamExt;

@@ -1,6 +1,11 @@
 //! Who is answered, and who isn't.
 
-use std::{fs, io::Read};
+use std::{
+    fs,
+    io::{Read, Write},
+    net::TcpStream,
+    time::Duration,
+};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -30,6 +35,41 @@ fn it_says_where_it_listens_and_ends_in_order() {
         server.stderr().read_to_string(&mut said).unwrap();
         assert_eq!(said, "");
     }
+}
+
+#[test]
+fn a_second_signal_ends_it_without_those_who_are_still_answered() {
+    let place = Place::new();
+    let recorded = record(&place);
+    let mut server = Server::start_with(&place, &[], &[("RUNLOG_WRITE_TOKEN", WRITE)]);
+    let body = r#"{"messages":[{"role":"user","content":"Late."}]}"#;
+    let head = format!(
+        "POST /v1/instances/{}/messages HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {WRITE}\r\n\
+         content-type: application/json\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n",
+        recorded.instance,
+        body.len()
+    );
+    let mut slow = server.connect();
+    slow.write_all(head.as_bytes()).unwrap();
+    let mut answer = [0; 1024];
+    // It waits for the body now.
+    let count = slow.read(&mut answer).unwrap();
+    assert!(answer[..count].starts_with(b"HTTP/1.1 100"));
+    server.send(Signal::SIGINT);
+    while TcpStream::connect(("127.0.0.1", server.port)).is_ok() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    server.send(Signal::SIGINT);
+    // Before the time is over that the first one alone leaves it.
+    for _ in 0..300 {
+        if server.child().try_wait().unwrap().is_some() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let _ = slow.write_all(body.as_bytes());
+    assert!(matches!(slow.read(&mut answer), Ok(0) | Err(_)));
+    assert_eq!(server.child().wait().unwrap().code(), Some(0));
 }
 
 #[test]

@@ -139,9 +139,13 @@ impl Server {
 
     /// Asks the process to end, and waits until it has.
     pub(crate) fn signal(&mut self, signal: nix::sys::signal::Signal) -> ExitStatus {
+        self.send(signal);
+        self.process.0.wait().unwrap()
+    }
+
+    pub(crate) fn send(&self, signal: nix::sys::signal::Signal) {
         let id = nix::unistd::Pid::from_raw(self.process.0.id().try_into().unwrap());
         nix::sys::signal::kill(id, signal).unwrap();
-        self.process.0.wait().unwrap()
     }
 }
 

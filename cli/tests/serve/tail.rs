@@ -54,7 +54,7 @@ impl Events {
                 return None;
             }
             match line.trim_end_matches('\n').split_once(": ") {
-                Some(("id", id)) => event.id = Some(id.parse().unwrap()),
+                Some(("id", id)) => event.id = id.parse().ok(),
                 Some(("event", name)) => event.name = name.to_owned(),
                 Some(("data", data)) => event.data = serde_json::from_str(data).unwrap(),
                 Some(("retry", _)) => {}
@@ -532,6 +532,15 @@ fn a_flow_is_played_back_from_any_event_on() {
         .filter_map(|event| event.data["event"]["type"].as_str())
         .collect();
     assert_eq!(types, ["node:started", "node:done"]);
+    // Whoever connects again by itself, as browsers do, ends that when it is told that there is nothing more.
+    assert!(
+        server
+            .get(&path)
+            .text()
+            .ends_with("id: end\nevent: end\ndata: {}\n\n")
+    );
+    let over = server.get_with(&path, &[("last-event-id", "end")]);
+    assert_eq!((over.status, over.text().as_str()), (204, ""));
     server
         .get(&format!("/v1/flows/{}/playback?speed=-1", recorded.flow))
         .problem(400, "invalid_input");

@@ -211,6 +211,43 @@ fn a_server_that_only_reads_says_how_to_write() {
 }
 
 #[test]
+fn what_is_wrong_in_options_is_told_of_them() {
+    let writing = Writing::start();
+    let message = r#"{"role":"user","content":"x"}"#;
+    let bodies = [
+        (writing.messages(), format!(r#""messages":[{message}]"#)),
+        (
+            format!("/v1/instances/{}/events", writing.recorded.instance),
+            format!(r#""event_type":"user_message","content":{message}"#),
+        ),
+    ];
+    for (path, body) in bodies {
+        for (options, told) in [
+            ("null", "`options`: null is not an object"),
+            ("7", "`options`: 7 is not an object"),
+            ("[]", "`options`: a list stands where an object has to be"),
+            (
+                r#"{"idempotency_key":7}"#,
+                "`options.idempotency_key`: 7 is not a text",
+            ),
+            (
+                r#"{"event":{"step_number":"x"}}"#,
+                r#"`options.event.step_number`: "x" is not a whole number"#,
+            ),
+            (
+                r#"{"key":"a"}"#,
+                "`options`: there is no field `key`; those that are taken are",
+            ),
+        ] {
+            let refused = writing.post(&path, &format!(r#"{{{body},"options":{options}}}"#));
+            let detail = refused.json()["detail"].as_str().unwrap().to_owned();
+            assert_eq!(refused.status, 400, "{detail}");
+            assert!(detail.starts_with(&format!("the body: {told}")), "{detail}");
+        }
+    }
+}
+
+#[test]
 fn bodies_without_measure_or_sense_are_refused() {
     let writing = Writing::start();
     let messages = writing.messages();
@@ -281,7 +318,7 @@ fn bodies_without_measure_or_sense_are_refused() {
         (
             &messages,
             r#"{"messages":[],"options":{"durability":"never"}}"#,
-            "the body: `durability`: \"never\" is not ",
+            "the body: `options.durability`: \"never\" is not ",
         ),
     ] {
         let detail = writing.post(path, body).problem(400, "invalid_input");

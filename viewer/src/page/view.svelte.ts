@@ -67,6 +67,7 @@ class View {
   /** Counts where one went, so that what takes longer doesn't come after what was asked for later. */
   #arrivals = 0;
   #momentAsked = 0;
+  #stepped: Promise<unknown> = Promise.resolve();
   /** What was told of an address last. */
   #lost: string | undefined;
   /** Where to go once the search has found something. */
@@ -278,9 +279,15 @@ class View {
   }
 
   async step(what: "event" | "step" | "error", forward: boolean): Promise<void> {
-    const moment = await this.remote?.next(this.moment, what, forward);
+    // One after the other: where the next one goes from is known once the one before is there.
+    const stepped = this.#stepped.then(async () => {
+      const moment = await this.remote?.next(this.moment, what, forward);
+      if (moment !== undefined) this.seek(moment);
+      return moment;
+    });
+    this.#stepped = stepped.catch(() => {});
+    const moment = await stepped;
     if (moment === undefined) return;
-    this.seek(moment);
     const row = await this.rowAtRank(moment - 1);
     if (row !== undefined && (what === "error" || this.details !== undefined)) await this.select(row, what === "error");
   }

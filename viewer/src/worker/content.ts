@@ -278,17 +278,45 @@ export function eventText(kind: number, json: unknown): string {
       return Array.isArray(json["agents"]) ? json["agents"].map((agent: Json) => text(agent["agent_name"])).join(", ") : "";
     case Kind.CommandsTaken:
       return json["count"] === 1 ? "1 command" : `${shown(json["count"])} commands`;
-    case 64:
-      return oneLine(shown((json["props"] as Json | undefined)?.["content"] ?? json["props"]));
-    case 67:
-    case 71: {
-      // A step that was saved as a difference has its fields in `step`.
-      const step = kind === 71 && isObject(json["step"]) ? json["step"] : json;
-      return [text(step["type"]), text(step["status"])].join(" · ");
+    case Kind.ChatMessage: {
+      const said = json["props"];
+      return oneLine([text(json["role"]), shown((isObject(said) ? said["content"] : undefined) ?? said)].filter(Boolean).join(" · "));
+    }
+    case Kind.ChatMessageChanged:
+      return changesIn(json["updates"]);
+    case Kind.ChatMessagesDeleted: {
+      const count = Array.isArray(json["message_ids"]) ? json["message_ids"].length : 0;
+      return count === 1 ? "1 message" : `${count} messages`;
+    }
+    case Kind.ChatStep:
+    case Kind.ChatStepDifference:
+    case Kind.ChatStepChanged:
+    case Kind.ChatRequest: {
+      const state = stateOfChat(kind, json);
+      const told = [text(kind === Kind.ChatRequest ? state["assistant_id"] : state["type"]), text(state["status"]), text(state["error"])];
+      return oneLine(told.filter(Boolean).join(" · ")) || changesIn(state);
     }
     default:
       return oneLine([text(json["type"]), text(json["nodeId"]), text(json["toolName"]), failureIn(json), text(json["content"] ?? json["message"] ?? json["result"])].filter(Boolean).join(" · ") || shown(json));
   }
+}
+
+/** The fields of a step or a request of a chat that its record tells: all of them, or those that changed. */
+function stateOfChat(kind: number, json: Json): Json {
+  const state = kind === Kind.ChatStepDifference ? json["step"] : kind === Kind.ChatStepChanged ? json["updates"] : json;
+  return isObject(state) ? state : json;
+}
+
+/** Whether a record of a chat tells that a step or a request failed. */
+export function hasFailedInChat(kind: number, json: Json): boolean {
+  return [Kind.ChatStep, Kind.ChatStepDifference, Kind.ChatStepChanged, Kind.ChatRequest].some((one) => one === kind) && stateOfChat(kind, json)["status"] === "failed";
+}
+
+/** Which fields changed, and what a message says now. */
+function changesIn(updates: unknown): string {
+  if (!isObject(updates)) return "";
+  const said = isObject(updates["props"]) ? text(updates["props"]["content"]) : "";
+  return oneLine(`${Object.keys(updates).join(", ")}${said === "" ? "" : `: ${said}`}`);
 }
 
 /** Why an event of a flow tells of a failure, which may be left empty; undefined for what tells of none. */

@@ -1,7 +1,7 @@
 import { type EventHeads, HeadFlag, type HeadsPage, NO_VALUE } from "runlog";
 
 import { type Answer, Answers, type When, idOf } from "./answers.js";
-import { failureIn } from "./content.js";
+import { failureIn, hasFailedInChat } from "./content.js";
 import { inherited } from "./entries.js";
 import { Kind, isOfChat, isOfFlow, isOfRun } from "./kinds.js";
 import { uuidAt } from "./meta.js";
@@ -313,6 +313,13 @@ export class LogIndex {
     const lane = run?.lane ?? session?.lanes[0] ?? (isFlow ? this.#flow(record).index : -1);
     let flags = 0;
     if (isFlow && record.kind !== Kind.FlowDelta && lane >= 0 && record.payload.length < 1 << 20) flags = this.#flowEvent(this.lanes[lane] as Lane, record.payload);
+    // Messages may be long, and none of them fails.
+    const isState = !isFlow && !record.redacted && record.kind >= Kind.ChatStep;
+    if (isState && hasFailedInChat(record.kind, jsonOf(utf8.decode(record.payload)))) {
+      flags = Flag.Error;
+      // A request fails by its step.
+      if (lane >= 0 && record.kind !== Kind.ChatRequest) (this.lanes[lane] as Lane).errors += 1;
+    }
     this.#row(record, lane, record.timeMs - (this.lanes[lane]?.skew ?? 0), { flags });
   }
 

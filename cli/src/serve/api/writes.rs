@@ -98,7 +98,7 @@ struct Messages {
     #[schemars(length(min = 1))]
     messages: Vec<RawJson>,
     /// What is asked for beside them.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "Given::options")]
     options: Given<AppendOptions>,
 }
 
@@ -113,7 +113,7 @@ struct EventToAppend {
     /// The call that a tool result answers, where its content doesn't say.
     tool_call_id: Option<String>,
     /// What is asked for beside it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "Given::options")]
     options: Given<AppendOptions>,
 }
 
