@@ -148,6 +148,9 @@ fn operation(endpoint: &Endpoint, problem: &Value, generator: &mut SchemaGenerat
         responses["206"] = responses["200"].clone();
         responses["304"] = json!({"description": "Not Modified"});
     }
+    if endpoint.path.ends_with("/playback") {
+        responses["204"] = json!({"description": "The client has all of it."});
+    }
     let summary = endpoint.about.split(['.', ':', ';']).next();
     let mut operation = json!({
         "operationId": operation_id(endpoint),
