@@ -17,7 +17,6 @@ use super::{
     lost::{LostPlaces, header_at},
     place::{position_in, position_of},
     published::durable::Durable,
-    read::existing,
 };
 use crate::{
     Direction, FindOptions, Label, Record, Result,
@@ -105,7 +104,7 @@ impl Finder {
     pub(crate) fn new(shared: Arc<Shared>, label: Label, options: FindOptions) -> Result<Self> {
         let durable = shared.durable();
         let stream = match options.stream {
-            Some(stream) => Some(existing(&durable, &stream)?.0),
+            Some(stream) => Some(durable.existing(&stream)?.0),
             None => None,
         };
         let sources = stream.map_or_else(Vec::new, |number| sources(&durable, number));

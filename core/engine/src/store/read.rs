@@ -16,9 +16,9 @@ use super::{
     upcoming::Upcoming,
 };
 use crate::{
-    Direction, Error, ErrorKind, Kind, ReadOptions, Record, Result, SegmentId, Sequence, StreamId,
+    Direction, Error, Kind, ReadOptions, Record, Result, SegmentId, Sequence, StreamId,
     format::record,
-    index::{redacted::Redacted, stream::Stream},
+    index::redacted::Redacted,
     log::{
         arena::Arena,
         frame::{Frame, READ_BYTES},
@@ -83,7 +83,7 @@ impl Reader {
         options: ReadOptions,
     ) -> Result<Self> {
         let durable = shared.durable();
-        let (number, stream) = existing(&durable, stream)?;
+        let (number, stream) = durable.existing(stream)?;
         let bound = |sequence: Sequence| u32::try_from(sequence.0).unwrap_or(u32::MAX);
         let view = shared.begin_reading(stream.view(number));
         let (first, last) = (
@@ -489,15 +489,6 @@ impl Iterator for Reader {
         self.note(next.as_ref().and_then(|next| next.as_ref().err()));
         next
     }
-}
-
-/// An existing stream, and its number.
-pub(crate) fn existing<'d>(durable: &'d Durable, stream: &StreamId) -> Result<(u32, &'d Stream)> {
-    let number = durable.directory.number(stream);
-    let found = number.and_then(|number| Some((number, durable.directory.stream(number)?)));
-    found
-        .filter(|(_, stream)| !stream.deleted)
-        .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("no stream {stream}")))
 }
 
 #[cfg(test)]

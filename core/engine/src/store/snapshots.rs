@@ -5,7 +5,6 @@ use super::{
     framed::parts,
     place::{Place, position_of},
     published::durable::missing,
-    read::existing,
 };
 use crate::{Kind, Position, Result, Sequence, Snapshot, StreamId};
 
@@ -24,7 +23,7 @@ fn find(shared: &Shared, stream: &StreamId, at_or_before: Sequence) -> Result<Op
     let mut redacted = Vec::new();
     loop {
         let durable = shared.durable();
-        let (number, _) = existing(&durable, stream)?;
+        let (number, _) = durable.existing(stream)?;
         let Some(found) = durable.directory.latest_snapshot(number, bound, &redacted) else {
             return Ok(None);
         };

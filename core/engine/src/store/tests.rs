@@ -3,9 +3,15 @@
     reason = "a test looks at the folder itself"
 )]
 
+use std::{
+    task::{Context, Poll},
+    time::Duration,
+};
+
 use super::*;
 use crate::{
-    Direction, Durability, ErrorKind, Kind, Missing, Preallocation, SystemHost, repair, verify,
+    Direction, Durability, ErrorKind, Kind, Missing, Preallocation, ReadOptions, Record,
+    SystemHost, repair, verify,
 };
 
 pub(super) fn options() -> OpenOptions {

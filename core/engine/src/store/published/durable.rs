@@ -12,7 +12,7 @@ use crate::{
         record::{self, Flags},
         segment,
     },
-    index::{directory::Directory, memory::MemoryIndex},
+    index::{directory::Directory, memory::MemoryIndex, stream::Stream},
     log::{frame::Frame, segment::Segment, stream_postings::StreamPostings},
 };
 
@@ -61,6 +61,15 @@ pub(crate) struct Entries {
 }
 
 impl Durable {
+    /// A stream that exists, with its number.
+    pub(crate) fn existing(&self, stream: &StreamId) -> Result<(u32, &Stream)> {
+        let number = self.directory.number(stream);
+        let found = number.and_then(|number| Some((number, self.directory.stream(number)?)));
+        found
+            .filter(|(_, stream)| !stream.deleted)
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("no stream {stream}")))
+    }
+
     /// The log before its first segment.
     pub(crate) fn new(hash_key: [u8; 16]) -> Self {
         Self {
