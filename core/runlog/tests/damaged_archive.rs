@@ -249,3 +249,35 @@ fn what_can_be_read_of_a_damaged_store_is_exported_and_what_is_missing_is_told()
         "{damaged} {behind} {cut} {completions}"
     );
 }
+
+#[test]
+fn a_line_of_what_is_lost_that_cannot_be_is_refused() {
+    let stream = "0198c7e0-0000-7000-8000-0000000000aa";
+    let with = |lost: &str| {
+        let archive = format!(
+            r#"{{"runlog":"archive","version":2}}
+{{"runlog":"stream","stream":"{stream}","of":"stream"}}
+{{"runlog":"lost","stream":"{stream}",{lost}}}
+{{"runlog":"record","stream":"{stream}","sequence":3,"position":9,"time_ms":1,"kind":1}}
+{{"runlog":"end","streams":1,"records":1,"snapshots":0,"lost":1}}
+"#
+        );
+        import(&Store::in_memory(), archive.as_bytes(), false)
+    };
+    let fits = with(r#""sequence":1,"last":2"#).unwrap();
+    assert!(
+        fits.conflicts[0].what.contains("1 record behind it"),
+        "{fits:?}"
+    );
+    for lost in [
+        r#""sequence":1"#,
+        r#""sequence":2,"last":2"#,
+        r#""sequence":1,"last":0"#,
+        r#""sequence":1,"last":18446744073709551615"#,
+        r#""sequence":0,"last":2"#,
+        r#""sequence":1,"last":1"#,
+    ] {
+        let refused = with(lost).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidInput, "{lost}: {refused}");
+    }
+}

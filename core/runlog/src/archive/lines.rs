@@ -308,8 +308,11 @@ pub(super) fn decode(line: &[u8]) -> Result<Line, String> {
         "lost" => {
             let first = fields.sequence.ok_or_else(|| missing("sequence"))?;
             let last = fields.last.ok_or_else(|| missing("last"))?;
-            if last < first {
-                return Err(format!("`last` is {last}, before `sequence`, {first}"));
+            if !(first..=limits::SEQUENCE_MAX).contains(&last) {
+                return Err(format!(
+                    "`last` is {last}; it can be from `sequence`, {first}, to {}",
+                    limits::SEQUENCE_MAX
+                ));
             }
             Line::Lost(LostLine {
                 stream: stream()?,
