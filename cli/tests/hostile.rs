@@ -375,6 +375,11 @@ fn a_damaged_event_of_a_list_ends_it_until_it_is_repaired() {
     let found = bytes.windows(title.len()).position(|it| it == title);
     bytes[found.unwrap()] ^= 1;
     fs::write(&path, &bytes).unwrap();
+    let said = place.expect(5, &["export", "--all", "--skip-damaged"]);
+    assert!(
+        said.err.contains("lists, which `runlog verify --repair`"),
+        "{said:?}"
+    );
     let said = place.expect(5, &["verify"]);
     assert!(said.out.contains("--repair"), "{said:?}");
     let said = place.expect(5, &["verify", "--repair"]);

@@ -216,7 +216,14 @@ fn write_all(
             return page.write(store, what, subject, write).map(whole);
         }
         if args.skip_damaged {
-            let (written, lost) = archive::export_readable(store, what, write)?;
+            let written = archive::export_readable(store, what, write);
+            let (written, lost) = written.map_err(|failure: Failure| {
+                if failure.exit() == Exit::Damaged {
+                    let advice = "it is in one of the store's lists, which `runlog verify --repair` lets go on; then export again";
+                    return failure.and(advice);
+                }
+                failure
+            })?;
             let sessions = written.sessions;
             return Ok(Contents { sessions, lost });
         }
