@@ -19,7 +19,7 @@ pub(crate) enum Exit {
     Conflict,
     /// The store is damaged.
     Damaged,
-    /// Something was imported, but not everything.
+    /// Something was imported or exported, but not everything.
     Partial,
     /// The agent that was run ended with a failure.
     Agent,

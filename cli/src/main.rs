@@ -32,6 +32,7 @@ use std::{
     ffi::OsString,
     io::Write as _,
     num::{IntErrorKind, ParseIntError},
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
@@ -94,7 +95,33 @@ fn parse() -> Result<Cli, clap::Error> {
             "the demo makes a store of its own; say with `--keep DIR` where, instead of --store",
         ));
     }
+    if let Some(("serve", of_serve)) = matches.subcommand()
+        && let Some(folder) = of_serve.get_one::<PathBuf>("folder")
+        && let Some(store) = [&matches, of_serve]
+            .into_iter()
+            .find(|matches| names_store(matches))
+            .and_then(|matches| matches.get_one::<PathBuf>("store"))
+        && store != folder
+    {
+        let (store, folder) = (store.display(), folder.display());
+        return Err(Cli::command().error(
+            ErrorKind::ArgumentConflict,
+            format!("two stores are named, {store} with --store and {folder} without; `serve` serves one"),
+        ));
+    }
     Cli::from_arg_matches(&matches)
+}
+
+/// An argument that is no option, but a file that is there.
+fn file_like_an_option(error: &clap::Error) -> Option<String> {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    std::env::args_os()
+        .skip(1)
+        .take_while(|it| it != "--")
+        .filter_map(|it| it.into_string().ok())
+        .find(|it| it.starts_with('-') && Path::new(it).is_file())
 }
 
 /// What clap says of wrong arguments. Of a value that is no whole number in words of its own: the standard library's "invalid
@@ -139,6 +166,12 @@ fn misused(mut error: clap::Error) -> Exit {
             error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
         }
     }
+    let tip = file_like_an_option(&error)
+        .map(|file| format!("a file whose name begins with a dash is given as ./{file}"));
+    if let Some(tip) = &tip {
+        let tip = vec![tip.clone().into()];
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tip));
+    }
     if !error.use_stderr() {
         // It fails if the output was closed, and then the failure can't be reported either.
         let _ = error.print();
@@ -158,6 +191,7 @@ fn misused(mut error: clap::Error) -> Exit {
             .unwrap_or(&text)
             .trim_start_matches("error: ");
         let what = what.split_whitespace().collect::<Vec<_>>().join(" ");
+        let what = tip.map_or_else(|| what.clone(), |tip| format!("{what}; {tip}"));
         output::report(&Failure::usage(what), true);
     } else {
         // Where nobody reads it, its exit code says as much.

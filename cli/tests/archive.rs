@@ -395,3 +395,41 @@ fn of_two_exports_to_one_file_one_is_refused() {
         );
     }
 }
+
+#[test]
+fn a_damaged_store_is_exported_with_what_is_missing_told_by_both_sides() {
+    let place = Place::new();
+    let script = ["ready", "say:the first thing", "say:the second", "done:{}"];
+    assert_eq!(place.script(&["--name", "first"], &script).code, 0);
+    let other = ["ready", "say:unharmed", "done:{}"];
+    assert_eq!(place.script(&["--name", "second"], &other).code, 0);
+    let path = place.path("runlog-data").join("00000001.seg");
+    let mut bytes = fs::read(&path).unwrap();
+    let said = b"the first thing";
+    let found = bytes.windows(said.len()).position(|it| it == said);
+    bytes[found.unwrap()] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    let refused = place.expect(5, &["export", "--all", "-o", "all.jsonl"]);
+    assert!(refused.err.contains("export --skip-damaged"), "{refused:?}");
+    let arguments = ["export", "--all", "--skip-damaged", "-o", "all.jsonl"];
+    let told = place.expect(6, &arguments);
+    assert!(
+        told.err.contains("lost: session") && told.err.contains("can't be read"),
+        "{told:?}"
+    );
+    let imported = place.expect(6, &["--store", "new", "import", "all.jsonl"]);
+    let all = format!("{}{}", imported.out, imported.err);
+    assert!(all.contains("was lost before it was exported"), "{all}");
+    let shown = place.expect(0, &["--store", "new", "show", "second"]);
+    assert!(shown.out.contains("unharmed"), "{shown:?}");
+    place.expect(0, &["--store", "new", "show", "first"]);
+    // Of what is whole there is nothing to tell.
+    place.expect(
+        0,
+        &["export", "second", "--skip-damaged", "-o", "one.jsonl"],
+    );
+    place.expect(
+        2,
+        &["export", "second", "--skip-damaged", "--format", "openai"],
+    );
+}

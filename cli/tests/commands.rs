@@ -1338,3 +1338,35 @@ fn a_program_is_told_all_sessions_and_a_person_that_there_are_more() {
     assert!(text.contains("there are more; --limit 500"), "{text}");
     assert_eq!(text.lines().count(), 52, "{text}");
 }
+
+#[test]
+fn a_file_whose_name_begins_with_a_dash_is_told_how_it_is_given() {
+    let place = Place::new();
+    place.write("-dash.jsonl", "{\"role\":\"user\",\"content\":\"x\"}\n");
+    let said = place.expect(2, &["import", "-dash.jsonl"]);
+    assert!(said.err.contains("./-dash.jsonl"), "{said:?}");
+    let said = place.expect(2, &["--json", "import", "-dash.jsonl"]);
+    assert!(said.err.contains("given as ./-dash.jsonl"), "{said:?}");
+    // As it says.
+    place.expect(0, &["import", "./-dash.jsonl"]);
+    let said = place.expect(2, &["import", "-other.jsonl"]);
+    assert!(!said.err.contains("./"), "{said:?}");
+}
+
+#[test]
+fn two_stores_to_serve_are_refused() {
+    let place = Place::new();
+    for arguments in [
+        ["--store", "one", "serve", "other"],
+        ["serve", "other", "--store", "one"],
+    ] {
+        let said = place.expect(2, &arguments);
+        assert!(
+            said.err
+                .contains("one with --store and other without; `serve` serves one"),
+            "{said:?}"
+        );
+    }
+    // There is no such store, which is told of what is named twice alike.
+    place.expect(3, &["--store", "one", "serve", "one"]);
+}

@@ -375,6 +375,11 @@ fn a_damaged_event_of_a_list_ends_it_until_it_is_repaired() {
     let found = bytes.windows(title.len()).position(|it| it == title);
     bytes[found.unwrap()] ^= 1;
     fs::write(&path, &bytes).unwrap();
+    let said = place.expect(5, &["export", "--all", "--skip-damaged"]);
+    assert!(
+        said.err.contains("lists, which `runlog verify --repair`"),
+        "{said:?}"
+    );
     let said = place.expect(5, &["verify"]);
     assert!(said.out.contains("--repair"), "{said:?}");
     let said = place.expect(5, &["verify", "--repair"]);
@@ -424,10 +429,28 @@ fn a_pack_whose_index_is_damaged_is_told_with_what_can_be_done() {
         .map(|entry| entry.unwrap().path())
         .find(|path| path.extension().is_some_and(|end| end == "pack"))
         .unwrap();
-    let mut bytes = fs::read(&pack).unwrap();
+    let sound = fs::read(&pack).unwrap();
+    let mut bytes = sound.clone();
     // The index is at the end, before the trailer and the table of blocks.
     let at = bytes.len() - 200;
     bytes[at] ^= 1;
+    fs::write(&pack, &bytes).unwrap();
+    // Where the records are whole, they tell what was in it.
+    assert_eq!(place.runlog(&["ls"]).code, 5);
+    let said = place.expect(5, &["verify"]);
+    assert!(
+        said.out.contains("its records tell what was in it") && said.out.contains("--repair"),
+        "{said:?}"
+    );
+    let repaired = place.expect(0, &["verify", "--repair"]);
+    assert!(
+        repaired.out.contains("wrote its index again"),
+        "{repaired:?}"
+    );
+    assert_eq!(fs::read(&pack).unwrap(), sound);
+    assert!(place.expect(0, &["ls"]).out.contains("first"));
+    // Where one of them is damaged, too, they don't.
+    bytes[4096 + 40] ^= 1;
     fs::write(&pack, &bytes).unwrap();
     let checkpoint = folder.join("CHECKPOINT");
     let saved = fs::read(&checkpoint).unwrap();

@@ -809,3 +809,15 @@ fn a_client_is_told_how_a_spawn_goes_and_sends_messages_to_its_runs() {
     assert_eq!(late["result"]["isError"], true, "{late}");
     assert_eq!(client.end(), 0);
 }
+
+#[test]
+fn a_client_that_says_nothing_has_disconnected() {
+    let place = Place::new();
+    place.write("agents.json", r#"{"agents": []}"#);
+    place.write("one.jsonl", "{\"role\":\"user\",\"content\":\"x\"}\n");
+    place.expect(0, &["import", "one.jsonl"]);
+    for arguments in [&["mcp"][..], &["mcp", "--agents", "agents.json"]] {
+        let said = place.expect(0, arguments);
+        assert_eq!((&*said.out, &*said.err), ("", ""));
+    }
+}

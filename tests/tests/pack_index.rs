@@ -5,8 +5,9 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use runlog_engine::{
-    CompactOptions, CompactScope, Direction, Durability, ErrorKind, Expected, NewRecord,
-    OpenOptions, ReadOptions, Sequence, Store, storage::Storage,
+    Batch, CompactOptions, CompactScope, Direction, Durability, Error, ErrorKind, Expected, Label,
+    NewRecord, Op, OpenOptions, ReadOptions, Repair, Sequence, Store, SystemHost, repair,
+    storage::Storage, verify,
 };
 use runlog_tests::{faulty::FaultyStorage, processes::stream, random::Random};
 
@@ -174,4 +175,178 @@ fn damage_to_one_block_of_the_index_costs_those_whose_rows_it_has() {
         outcomes.contains(&1) || outcomes.contains(&2),
         "{outcomes:?}"
     );
+}
+
+fn repaired(storage: &FaultyStorage) -> Result<Repair, Error> {
+    let storage: Arc<dyn Storage> = Arc::new(storage.clone());
+    repair(&storage, "test", &SystemHost)
+}
+
+fn name_of_pack(storage: &FaultyStorage) -> String {
+    let names = storage.list().unwrap();
+    names.into_iter().find(|it| it.ends_with(".pack")).unwrap()
+}
+
+/// So many blocks of a large pack, and no more, are of its index.
+const BLOCKS_OF_INDEX: usize = 12;
+
+/// The ranges of the file that the blocks of the index take, the trailer's first.
+fn blocks_of_index(pack: &[u8]) -> Vec<(usize, usize)> {
+    let blocks = blocks(pack);
+    let sizes = blocks.iter().rev();
+    sizes
+        .take(BLOCKS_OF_INDEX)
+        .map(|(start, end, _)| (*start, *end))
+        .collect()
+}
+
+#[test]
+fn damaged_index_of_a_pack_is_made_again_from_its_records() {
+    let storage = packed();
+    let name = name_of_pack(&storage);
+    let files = storage.files();
+    let (mut bytes, mut blocks_made) = (0, 0);
+    for (start, end) in blocks_of_index(&files[&name]) {
+        // A byte of the header, of its CRC of what is stored, of what is stored, and all that is stored.
+        let damages = [
+            start + 1..start + 2,
+            start + 24..start + 25,
+            end - 1..end,
+            start + 32..end,
+        ];
+        for damage in damages {
+            for has_checkpoint in [true, false] {
+                let mut damaged = files.clone();
+                let pack = damaged.get_mut(&name).unwrap();
+                pack[damage.clone()]
+                    .iter_mut()
+                    .for_each(|byte| *byte ^= 0xa5);
+                if !has_checkpoint {
+                    damaged.remove("CHECKPOINT");
+                }
+                let storage = FaultyStorage::from_files(&damaged);
+                let found = verify(&storage).unwrap();
+                assert!(found.to_restore.is_empty(), "{damage:?}: {found:?}");
+                assert!(found.problems.iter().all(|it| !it.is_loss), "{found:?}");
+                assert_eq!(storage.files(), damaged, "a look changes nothing");
+                let done = repaired(&storage).unwrap();
+                assert!(
+                    done.actions
+                        .iter()
+                        .any(|it| it.contains("wrote its index again"))
+                );
+                assert!(storage.files()[&name] == files[&name], "{damage:?}");
+                bytes += damage.len();
+            }
+        }
+        blocks_made += 1;
+    }
+    assert!(
+        blocks_made == BLOCKS_OF_INDEX && bytes > 100_000,
+        "{blocks_made} {bytes}"
+    );
+    // Not where records are lost, too: nothing is changed then.
+    let mut damaged = files.clone();
+    let pack = damaged.get_mut(&name).unwrap();
+    let (start, end) = blocks_of_index(pack)[0];
+    pack[start + 32..end].fill(0);
+    pack[5000] ^= 1;
+    let storage = FaultyStorage::from_files(&damaged);
+    assert!(!verify(&storage).unwrap().to_restore.is_empty());
+    assert_eq!(repaired(&storage).unwrap_err().kind(), ErrorKind::Damaged);
+    assert_eq!(storage.files(), damaged);
+}
+
+/// Streams that are made, forked, truncated, saved, deleted, with keys and labels, compacted once or twice.
+fn mixed(random: &mut Random, drops: bool) -> FaultyStorage {
+    let storage = FaultyStorage::new();
+    let options = OpenOptions {
+        durability: Durability::Os,
+        auto_compact: false,
+        segment_bytes_max: 64 << 10,
+        ..OpenOptions::default()
+    };
+    let store = Store::open_on(Arc::new(storage.clone()), options).unwrap();
+    for round in 0..2 {
+        for step in 0..400_u64 {
+            let own = stream(random.below(12));
+            let label = [Label(random.below(9)), Label(100 + step)];
+            let payload = vec![7; usize::try_from(random.below(300)).unwrap()];
+            let record = NewRecord {
+                labels: &label[..usize::try_from(random.below(3)).unwrap()],
+                ..NewRecord::data(&payload)
+            };
+            let ops = vec![Op::Append {
+                stream: own,
+                expected: Expected::Any,
+                records: vec![record; 1 + usize::try_from(random.below(4)).unwrap()],
+            }];
+            let key = format!("{round}-{step}");
+            let mut batch = Batch::new(ops);
+            if random.below(3) == 0 {
+                batch = batch.with_key(key.as_bytes());
+            }
+            // A stream that was deleted refuses it.
+            let _ = store.commit(&batch);
+            let last = store
+                .stream(own)
+                .unwrap()
+                .map_or(0, |info| info.last_sequence.0);
+            let at = Sequence(random.below(last + 1));
+            let child = stream(1000 + 1000 * round + step);
+            let _ = match random.below(if drops { 12 } else { 6 }) {
+                0 => store.fork(own, at, child).map(drop),
+                1 => store.snapshot(own, at, &payload).map(drop),
+                6 => store.truncate(own, at).map(drop),
+                7 if step % 20 == 0 => store.delete(own).map(drop),
+                _ => Ok(()),
+            };
+        }
+        let scope = CompactScope::All;
+        let options = CompactOptions {
+            scope,
+            ..CompactOptions::default()
+        };
+        store.compact(options).unwrap();
+    }
+    store.close().unwrap();
+    storage
+}
+
+#[test]
+fn index_that_is_made_again_is_the_one_that_was_written() {
+    let mut random = Random::new(24);
+    let (mut made, mut refused) = (0, 0);
+    for round in 0..16 {
+        let drops = round % 2 == 1;
+        let storage = mixed(&mut random, drops);
+        let files = storage.files();
+        let packs: Vec<String> = files
+            .keys()
+            .filter(|it| it.ends_with(".pack"))
+            .cloned()
+            .collect();
+        for name in packs {
+            for (start, end) in blocks_of_index(&files[&name]).into_iter().take(6) {
+                let mut damaged = files.clone();
+                damaged.get_mut(&name).unwrap()[start + 32..end]
+                    .iter_mut()
+                    .for_each(|it| *it ^= 1);
+                let storage = FaultyStorage::from_files(&damaged);
+                match repaired(&storage) {
+                    Ok(_) if storage.files()[&name] == files[&name] => made += 1,
+                    // A block of records.
+                    Ok(done) => {
+                        assert!(!done.actions.iter().any(|it| it.contains("its index again")))
+                    }
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::Damaged);
+                        assert_eq!(storage.files(), damaged);
+                        refused += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(made > 20 && refused > 5, "{made} {refused}");
 }

@@ -11,7 +11,7 @@ use std::{
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use runlog::{
     AgentInstance, RawJson, Session, SessionId,
-    archive::{self, NewFile, What},
+    archive::{self, LostRecords, NewFile, What},
     blocking::Store,
     contexts::{ContextEvent, ContextEventKind},
     transcripts::{Format, render, runlog_lines},
@@ -44,6 +44,9 @@ Formats:
 With --all the format runlog has the whole store: every session, deleted ones too, the definitions of agents, and streams \
 of your own. Another process may write to the store meanwhile; what it writes then isn't in it. Positions in the log, \
 what was truncated, and idempotency keys are not kept.
+
+Of a damaged store --skip-damaged writes what can be read. Lines of the kind \"lost\" stand for the records that can't be, and they \
+are told (exit code 6). An import takes each conversation up to the first of them, and says what it left out.
 
 With --output the file gets its name when it is whole, and never takes the place of another; until then it is a hidden \
 file beside it, .runlog-….partial, which an export that was killed leaves behind.
@@ -112,6 +115,9 @@ pub(crate) struct Args {
     /// Write one HTML file that shows it, and needs nothing else
     #[arg(long, conflicts_with = "format")]
     html: bool,
+    /// Leave out records that can't be read, and say which
+    #[arg(long, conflicts_with = "html")]
+    skip_damaged: bool,
     /// Write to this file, which must not be there yet
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -121,6 +127,11 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     if args.all && args.format != Written::Archive {
         return Err(Failure::usage(
             "--all is of the format runlog; name sessions for another one".to_owned(),
+        ));
+    }
+    if args.skip_damaged && args.format != Written::Archive {
+        return Err(Failure::usage(
+            "--skip-damaged is of the format runlog: the others have no way to say what is missing",
         ));
     }
     let page = args.html.then(html::Page::of_this_build).transpose()?;
@@ -134,8 +145,8 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let sessions = &subject.sessions;
     let Some(path) = &args.output else {
         let written = write_all(&store, args, page, &subject, &mut |bytes| out.bytes(bytes))?;
-        note_relatives(sessions, args, &written, out);
-        return Ok(Exit::Ok);
+        note_relatives(sessions, args, &written.sessions, out);
+        return Ok(note_lost(&written.lost, out));
     };
     let mut file = NewFile::create(path).map_err(|error| unwritten(&error, path))?;
     let mut total = 0_u64;
@@ -150,8 +161,8 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let written = write_all(&store, args, page, &subject, &mut write)?;
     progress.finish();
     file.finish().map_err(|error| unwritten(&error, path))?;
-    note_relatives(sessions, args, &written, out);
-    let what = text::count(written.len() as u64, "session", "sessions");
+    note_relatives(sessions, args, &written.sessions, out);
+    let what = text::count(written.sessions.len() as u64, "session", "sessions");
     note(
         out.is_json(),
         format!(
@@ -160,7 +171,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             text::bytes(total)
         ),
     );
-    Ok(Exit::Ok)
+    Ok(note_lost(&written.lost, out))
 }
 
 fn subject_of(store: &Store, args: &Args) -> Result<Subject> {
@@ -175,14 +186,24 @@ fn subject_of(store: &Store, args: &Args) -> Result<Subject> {
     })
 }
 
-/// Writes the export, and returns the sessions in it.
+/// What an export has, and lacks.
+struct Contents {
+    sessions: Vec<SessionId>,
+    lost: Vec<LostRecords>,
+}
+
+/// Writes the export.
 fn write_all(
     store: &Store,
     args: &Args,
     page: Option<html::Page>,
     subject: &Subject,
     write: Sink<'_>,
-) -> Result<Vec<SessionId>> {
+) -> Result<Contents> {
+    let whole = |sessions| Contents {
+        sessions,
+        lost: Vec::new(),
+    };
     let sessions = &subject.sessions;
     let ids: Vec<SessionId> = sessions.iter().map(|session| session.id).collect();
     let Written::Transcript(format) = args.format else {
@@ -192,14 +213,66 @@ fn write_all(
             What::Sessions(&ids)
         };
         if let Some(page) = page {
-            return page.write(store, what, subject, write);
+            return page.write(store, what, subject, write).map(whole);
         }
-        return Ok(archive::export(store, what, write)?.sessions);
+        if args.skip_damaged {
+            let written = archive::export_readable(store, what, write);
+            let (written, lost) = written.map_err(|failure: Failure| {
+                if failure.exit() == Exit::Damaged {
+                    let advice = "it is in one of the store's lists, which `runlog verify --repair` lets go on; then export again";
+                    return failure.and(advice);
+                }
+                failure
+            })?;
+            let sessions = written.sessions;
+            return Ok(Contents { sessions, lost });
+        }
+        let exported = archive::export(store, what, write).map_err(|failure: Failure| {
+            if failure.exit() == Exit::Damaged {
+                return failure.and("`runlog export --skip-damaged` writes everything else");
+            }
+            failure
+        })?;
+        return Ok(whole(exported.sessions));
     };
     for session in sessions {
         export(store, session, format, write)?;
     }
-    Ok(ids)
+    Ok(whole(ids))
+}
+
+/// At most so many losses are told one by one.
+const LOST_SHOWN: usize = 20;
+
+/// Prints what couldn't be read.
+fn note_lost(lost: &[LostRecords], out: &Out) -> Exit {
+    if lost.is_empty() {
+        return Exit::Ok;
+    }
+    for lost in lost.iter().take(LOST_SHOWN) {
+        let of = match lost.session {
+            Some(session) => format!("session {session}, {} {}", lost.of, lost.stream),
+            None => format!("{} {}", lost.of, lost.stream),
+        };
+        let what = match (lost.is_snapshot, lost.first == lost.last) {
+            (false, true) => format!("record {}", lost.first),
+            (false, false) => format!("records {} to {}", lost.first, lost.last),
+            (true, true) => format!("the state saved at record {}", lost.first),
+            (true, false) => format!(
+                "a state saved at a record from {} to {}",
+                lost.first, lost.last
+            ),
+        };
+        note(out.is_json(), format!("lost: {of}: {what} can't be read"));
+    }
+    if let Some(more) = lost.len().checked_sub(LOST_SHOWN).filter(|more| *more > 0) {
+        let more = text::count(more as u64, "loss more", "losses more");
+        note(
+            out.is_json(),
+            format!("… and {more}; each has a line in the export"),
+        );
+    }
+    Exit::Partial
 }
 
 /// Prints which related sessions were exported too.

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use rmcp::ServiceExt;
+use rmcp::{ServiceExt, service::ServerInitializeError};
 use runlog::{
     Orchestrator,
     agents::{OrchestratorOptions, TokioRuntime},
@@ -124,10 +124,11 @@ async fn talk(server: Server) -> Result<Exit> {
         tokio::io::stdout(),
         server.disconnected(),
     );
-    let service = server
-        .serve(lines)
-        .await
-        .map_err(|error| failed(error.to_string()))?;
+    let service = match server.serve(lines).await {
+        // A client that ends before it says anything has disconnected like any other.
+        Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(Exit::Ok),
+        served => served.map_err(|error| failed(error.to_string()))?,
+    };
     service
         .waiting()
         .await

@@ -13,7 +13,8 @@ use crate::{
 
 const AFTER_HELP: &str = "\
 The records of the log are all that were ever appended; `verify` counts those that are there, which are fewer after a \
-compaction.
+compaction. A store that was made for an export has the time of that export's first record as the one when it was made, since \
+nothing in a log is older than the log.
 
 Instances are those of agents in sessions, each with a context of its own; events are those of these contexts. The messages of chats aren't among them, and are not counted, since that would \
 read every chat: `runlog chats` lists the chats, `runlog chat show` counts the messages of one.

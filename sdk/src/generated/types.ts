@@ -666,11 +666,14 @@ export type GivenOp = {
 
 export type GivenPreallocation = "auto" | "none";
 
-/** Something that was left out, because the store has something else under its id. */
+/**
+ * Something that was left out, because the store has something else under its id, or because the archive lacks it or
+ * what comes before it.
+ */
 export interface ImportConflict {
   /** The line of the archive, from 1. */
   line: number;
-  /** What is in the way. */
+  /** What it is, and what is in the way. */
   what: string;
 }
 

@@ -9,6 +9,8 @@ use crate::{Error, ErrorKind, Result, SegmentId, checksum, limits};
 
 /// The size of the header of a block.
 pub(crate) const BLOCK_HEADER_BYTES: usize = 32;
+/// Where the header of a block has the CRC of the raw bytes.
+pub(crate) const RAW_CRC: std::ops::Range<usize> = 20..24;
 /// The most bytes of the image that one block has: what decoding one allocates is bounded by it.
 pub(crate) const BLOCK_RAW_BYTES_MAX: usize = 1 << 20;
 /// The highest compression ratio of a block, so that the memory allocated for decoding is bounded by the length of the

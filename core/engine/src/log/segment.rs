@@ -258,6 +258,22 @@ impl Segment {
         Ok(segment)
     }
 
+    /// The same pack with blocks of its index that were made again.
+    pub(crate) fn with_made_blocks(&self, image: Image) -> Result<Self> {
+        let image = Arc::new(image);
+        let mut segment = Self {
+            header: self.header,
+            seed: self.seed,
+            name: self.name.clone(),
+            file: image.clone(),
+            image: Some(image),
+            sealed: None,
+        };
+        let block = Indexed::InFile(Arc::default(), LabelSlot::default());
+        segment.sealed = Some(Sealed::new(segment.read_pack_trailer()?, block));
+        Ok(segment)
+    }
+
     /// Why the index of a pack can't be read, where it can't.
     pub(crate) fn index_error(&self) -> Option<Error> {
         match self.sealed.as_ref().map(|sealed| &sealed.block) {

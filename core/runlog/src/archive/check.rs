@@ -1,7 +1,8 @@
 //! Comparing an archive with the store. Nothing is written.
 
 use super::{
-    lines::{Line, RecordLine, StreamLine},
+    ahead::Ahead,
+    lines::{Line, LostLine, RecordLine, StreamLine},
     lists::{List, ListEvent, Subject, each_record, is_derived, is_same},
     plan::ListLine,
     reader::{each_line, refused},
@@ -12,17 +13,14 @@ use std::{
 };
 
 use pollster::block_on;
-use runlog_log::{Position, ReadOptions, Record, Sequence, StreamId};
+use runlog_log::{Position, StreamId};
 use runlog_model::{Catalog, CatalogEvent, Checkpointed, RunCatalog, RunCatalogEvent, RunId};
 
 use crate::{
     Error, Result,
-    archive::plan::{Group, Holds, Plan, State},
+    archive::plan::{Cut, Group, Holds, Plan, State},
     blocking::Store,
 };
-
-/// The most records of the store that are read at once for the comparison.
-const PAGE_RECORDS_MAX: u64 = 256;
 
 pub(super) fn check(store: &Store, source: &mut dyn BufRead) -> Result<Plan> {
     let mut checker = Checker {
@@ -70,6 +68,7 @@ impl Checker<'_> {
                 Some(list) => self.listed(number, list, record),
                 None => self.record(number, record),
             },
+            Line::Lost(lost) => self.lost(number, lost),
             Line::Snapshot(snapshot) => match self.plan.streams.get_mut(&snapshot.stream) {
                 Some(state) if snapshot.sequence <= state.seen => {
                     state.begins_with_snapshot |= snapshot.sequence == 0;
@@ -89,9 +88,16 @@ impl Checker<'_> {
         }
         let there =
             block_on(self.store.backend().stream(line.id))?.map(|info| info.last_sequence.0);
-        let shared = match line.parent {
+        let mut cut = None;
+        let seen = match line.parent {
             Some((parent, at)) => match self.plan.streams.get(&parent) {
-                Some(state) if at > 0 && at <= state.seen => at,
+                Some(state) if at > 0 && at <= state.seen => {
+                    if there.is_none_or(|there| there < at) {
+                        let of_parent = state.cut.filter(|cut| cut.last < at);
+                        cut = of_parent.map(|cut| Cut { left_out: 0, ..cut });
+                    }
+                    at
+                }
                 _ => {
                     return Err(refused(
                         number,
@@ -101,6 +107,7 @@ impl Checker<'_> {
             },
             None => 0,
         };
+        let shared = cut.map_or(seen, |cut| cut.last);
         if self.plan.streams.contains_key(&line.id) {
             return Err(refused(
                 number,
@@ -120,8 +127,9 @@ impl Checker<'_> {
                 .or_insert((number, what));
         }
         let holds = Holds::of(&line.of);
-        let (seen, alike) = (shared, shared);
-        let parent = line.parent;
+        let alike = shared;
+        let parent = line.parent.map(|(parent, _)| (parent, shared));
+        let parent = parent.filter(|(_, at)| *at > 0);
         let state = State {
             group,
             holds,
@@ -131,6 +139,7 @@ impl Checker<'_> {
             parent,
             begins_with_snapshot: false,
             line: number,
+            cut,
         };
         self.plan.streams.insert(line.id, state);
         self.plan.order.push(line.id);
@@ -155,6 +164,10 @@ impl Checker<'_> {
             .check(&line)
             .map_err(|error| refused(number, &error.to_string()))?;
         state.seen = line.sequence;
+        if let Some(cut) = &mut state.cut {
+            cut.left_out += 1;
+            return Ok(());
+        }
         if state.there.is_none_or(|there| line.sequence > there)
             || self.plan.conflicts.contains_key(&state.group)
         {
@@ -186,6 +199,36 @@ impl Checker<'_> {
                     .conflicts
                     .insert(state.group.clone(), (number, what));
             }
+        }
+        Ok(())
+    }
+
+    /// What the archive lacks is no loss where the store has it.
+    fn lost(&mut self, number: u64, line: LostLine) -> Result<()> {
+        let Some(state) = self.plan.streams.get_mut(&line.stream) else {
+            return Err(refused(number, "a loss before the line of its stream"));
+        };
+        if line.is_snapshot {
+            let lost = (number, line.stream, line.first, line.last);
+            self.plan.lost_snapshots.push(lost);
+            return Ok(());
+        }
+        if line.first != state.seen + 1 {
+            let (expected, found) = (state.seen + 1, line.first);
+            let what = format!(
+                "expected what becomes of record {expected} of stream {}, found that of {found}",
+                line.stream
+            );
+            return Err(refused(number, &what));
+        }
+        state.seen = line.last;
+        let there = state.there.unwrap_or_default();
+        if state.cut.is_none() && there < line.last {
+            state.cut = Some(Cut {
+                last: there.max(line.first - 1),
+                line: number,
+                left_out: 0,
+            });
         }
         Ok(())
     }
@@ -226,48 +269,6 @@ impl Checker<'_> {
     }
 }
 
-/// A few records of the stream that was compared last.
-#[derive(Default)]
-struct Ahead {
-    of: Option<StreamId>,
-    records: VecDeque<Record>,
-    limit: u64,
-}
-
-impl Ahead {
-    fn record(&mut self, store: &Store, stream: StreamId, sequence: u64) -> Result<Option<Record>> {
-        let is_next = self.of == Some(stream);
-        while self
-            .records
-            .front()
-            .is_some_and(|record| is_next && record.sequence.0 < sequence)
-        {
-            self.records.pop_front();
-        }
-        if !is_next || self.records.is_empty() {
-            self.limit = if is_next {
-                (self.limit * 2).min(PAGE_RECORDS_MAX)
-            } else {
-                2
-            };
-            let options = ReadOptions {
-                first: Sequence(sequence),
-                limit: self.limit,
-                ..ReadOptions::default()
-            };
-            self.of = Some(stream);
-            self.records = block_on(store.backend().read(stream, options))?
-                .records
-                .into();
-        }
-        Ok(self
-            .records
-            .front()
-            .filter(|record| record.sequence.0 == sequence)
-            .cloned())
-    }
-}
-
 /// Refuses an archive whose lists say another thing of a stream than its own line, by which its records were checked.
 fn check_listed(plan: &Plan) -> Result<()> {
     for line in &plan.lists {
@@ -304,7 +305,7 @@ fn check_deleted(store: &Store, plan: &mut Plan) -> Result<()> {
         let Group::Session(id) = state.group else {
             continue;
         };
-        if state.there.unwrap_or_default() >= state.seen || conflicts.contains_key(&state.group) {
+        if state.there.unwrap_or_default() >= state.last() || conflicts.contains_key(&state.group) {
             continue;
         }
         let is_deleted = |catalog: &Catalog| {

@@ -9,13 +9,15 @@ use pollster::block_on;
 use runlog_log::{
     Kind, Position, ReadOptions, Record, Sequence, StreamId, crc::Hasher, if_supported,
 };
-use runlog_model::{RunCatalogEvent, SessionId, kinds};
+use runlog_model::SessionId;
 
 use super::{
-    Exported, What,
-    lines::{Counts, Line, RecordLine, StreamLine, encode},
-    lists::{List, ListEvent, Subject, each_record, record_at, what_of_context},
+    Exported, LostRecords, What,
+    lines::{Counts, Line, LostLine, RecordLine, StreamLine, encode, line_of},
+    listing::write_list,
+    lists::{List, record_at, what_of_context},
     owners::{Owners, Planned},
+    readable::Reading,
 };
 use crate::{Error, ErrorKind, Result, blocking::Store};
 
@@ -36,6 +38,31 @@ pub fn export<E: From<Error>>(
     what: What<'_>,
     write: &mut dyn FnMut(&[u8]) -> std::result::Result<(), E>,
 ) -> std::result::Result<Exported, E> {
+    let passes_over = false;
+    export_with(Reading { store, passes_over }, what, write).map(|(exported, _)| exported)
+}
+
+/// The same of a damaged store: what can be read of it. The archive says which records it lacks, which are returned. An import
+/// takes each stream as far as nothing is missing, and tells what it left out.
+///
+/// # Errors
+/// As [`export`]; of damage only [`Damaged`](ErrorKind::Damaged) in one of the store's lists, which a
+/// [repair](crate::Store::repair) lets go on.
+pub fn export_readable<E: From<Error>>(
+    store: &Store,
+    what: What<'_>,
+    write: &mut dyn FnMut(&[u8]) -> std::result::Result<(), E>,
+) -> std::result::Result<(Exported, Vec<LostRecords>), E> {
+    let passes_over = true;
+    export_with(Reading { store, passes_over }, what, write)
+}
+
+fn export_with<E: From<Error>>(
+    reading: Reading<'_>,
+    what: What<'_>,
+    write: &mut dyn FnMut(&[u8]) -> std::result::Result<(), E>,
+) -> std::result::Result<(Exported, Vec<LostRecords>), E> {
+    let store = reading.store;
     let (bound, all) = extent(store)?;
     let owners = Owners::read(store, bound)?;
     let chosen = match what {
@@ -43,18 +70,27 @@ pub fn export<E: From<Error>>(
         What::Sessions(sessions) => Some(owners.with_relatives(sessions)?),
     };
     let streams = owners.streams(&all, chosen.as_deref());
-    let mut merge = Merge::plan(store, bound, streams)?;
+    let mut merge = Merge::plan(reading, bound, streams)?;
     let mut sum = Hasher::new();
     let mut summed = |line: &[u8]| {
         sum.update(line);
         write(line)
     };
     summed(&encode(&Line::Archive, None))?;
-    merge.write(store, bound, &mut summed)?;
+    merge.write(bound, &mut summed)?;
     let chosen: Option<HashSet<SessionId>> = chosen.map(|ids| ids.into_iter().collect());
+    let mut headless = merge.headless();
     for list in List::ALL {
         let chosen = chosen.as_ref();
-        merge.counts.records += write_list(store, list, bound, &owners, chosen, &mut summed)?;
+        merge.counts.records += write_list(
+            store,
+            list,
+            bound,
+            &owners,
+            chosen,
+            &mut headless,
+            &mut summed,
+        )?;
     }
     owners.check_kept(store, bound, |id| {
         chosen.as_ref().is_none_or(|chosen| chosen.contains(&id))
@@ -69,13 +105,15 @@ pub fn export<E: From<Error>>(
         streams,
         records,
         snapshots,
+        ..
     } = merge.counts;
-    Ok(Exported {
+    let exported = Exported {
         sessions,
         streams,
         records,
         snapshots,
-    })
+    };
+    Ok((exported, merge.lost))
 }
 
 /// The position up to which the log is read, and its streams.
@@ -113,51 +151,60 @@ enum Step {
 }
 
 /// All streams, merged in the order in which their records were written.
-struct Merge {
+struct Merge<'a> {
+    reading: Reading<'a>,
     streams: Vec<Planned>,
     places: HashMap<StreamId, usize>,
     heap: BinaryHeap<Reverse<(Key, usize, u64)>>,
     counts: Counts,
+    /// What was passed over.
+    lost: Vec<LostRecords>,
 }
 
-impl Merge {
-    fn plan(store: &Store, bound: Position, streams: Vec<Planned>) -> Result<Self> {
+impl<'a> Merge<'a> {
+    fn plan(reading: Reading<'a>, bound: Position, streams: Vec<Planned>) -> Result<Self> {
         let chosen: HashSet<StreamId> = streams.iter().map(|stream| stream.id).collect();
         let mut merge = Self {
+            reading,
             streams: Vec::new(),
             places: HashMap::new(),
             heap: BinaryHeap::new(),
             counts: Counts::default(),
+            lost: Vec::new(),
         };
         for mut stream in streams {
-            let Some(info) = block_on(store.backend().stream(stream.id))? else {
+            let Some(info) = block_on(reading.store.backend().stream(stream.id))? else {
                 continue;
             };
             stream.last = info.last_sequence.0;
-            let first = record_at(store, stream.id, 1)?.filter(|first| first.position <= bound);
-            if first.is_none() && stream.last > 0 {
+            let (first, lost) = reading.from(stream.id, 1, stream.last)?;
+            let first = first.filter(|first| first.position <= bound);
+            if first.is_none() && lost.is_none() && stream.last > 0 {
                 // It was created after the export began.
                 continue;
             }
             if let Some(first) = &first
                 && first.stream != stream.id
             {
-                stream.inherited = inherited(store, &stream)?;
-                stream.fork = shared(store, &stream, &chosen)?;
+                stream.inherited = reading.inherited(&stream)?;
+                stream.fork = reading.shared(&stream, |parent| chosen.contains(&parent))?;
             }
-            merge.begin(store, bound, stream, first.is_none())?;
+            let is_empty = first.is_none() && lost.is_none();
+            merge.begin(bound, stream, is_empty)?;
         }
         Ok(merge)
     }
 
+    /// The streams of which the first record is lost.
+    fn headless(&self) -> HashSet<StreamId> {
+        let first = self.lost.iter();
+        let first = first.filter(|lost| lost.first == 1 && !lost.is_snapshot);
+        first.map(|lost| lost.stream).collect()
+    }
+
     /// Determines the places of a stream's lines.
-    fn begin(
-        &mut self,
-        store: &Store,
-        bound: Position,
-        stream: Planned,
-        is_empty: bool,
-    ) -> Result<()> {
+    fn begin(&mut self, bound: Position, mut stream: Planned, is_empty: bool) -> Result<()> {
+        let Reading { store, .. } = self.reading;
         let index = self.streams.len();
         let mut first = 1;
         if let Some((_, at)) = stream.fork {
@@ -168,13 +215,10 @@ impl Merge {
             }
             first = at + 1;
         }
-        if let Some(record) =
-            record_at(store, stream.id, first)?.filter(|record| record.position <= bound)
-        {
-            self.heap.push(Reverse((stream.key(&record), index, first)));
-        }
-        let mut at = Sequence::MAX;
-        while let Some(snapshot) = block_on(store.backend().latest_snapshot(stream.id, at))? {
+        let place = next_place(self.reading, bound, &mut stream, index, first)?;
+        self.heap.extend(place.map(Reverse));
+        let (snapshots, lost) = self.reading.snapshots(stream.id, stream.last)?;
+        for snapshot in snapshots {
             let sequence = snapshot.sequence;
             let is_parents = match stream.fork {
                 Some((parent, shared)) if sequence.0 <= shared => {
@@ -194,11 +238,15 @@ impl Merge {
                 }
                 self.heap.push(Reverse((key, index, sequence.0)));
             }
-            let Some(before) = sequence.0.checked_sub(1) else {
-                break;
-            };
-            at = Sequence(before);
         }
+        stream
+            .lost
+            .extend(lost.into_iter().map(|(first, last)| LostLine {
+                stream: stream.id,
+                first,
+                last,
+                is_snapshot: true,
+            }));
         if is_empty {
             // An empty stream has no position, so it comes last.
             self.heap
@@ -211,7 +259,6 @@ impl Merge {
 
     fn write<E: From<Error>>(
         &mut self,
-        store: &Store,
         bound: Position,
         write: &mut dyn FnMut(&[u8]) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
@@ -220,16 +267,55 @@ impl Merge {
             self.stream_line(index, write)?;
             match key.2 {
                 Step::Fork => {}
-                Step::Snapshot => self.snapshot(store, index, sequence, write)?,
+                Step::Snapshot => {
+                    self.lost_lines(index, sequence, write)?;
+                    self.snapshot(index, sequence, write)?;
+                }
                 Step::Record => {
+                    self.lost_lines(index, sequence, write)?;
                     let limit = limits.get(index).copied().unwrap_or(PAGE_RECORDS_MIN);
-                    let is_whole = self.records(store, bound, index, sequence, limit, write)?;
+                    let is_whole = self.records(bound, index, sequence, limit, write)?;
                     let next = if is_whole { limit * 2 } else { limit / 2 };
                     if let Some(limit) = limits.get_mut(index) {
                         *limit = next.clamp(PAGE_RECORDS_MIN, PAGE_RECORDS_MAX);
                     }
                 }
             }
+        }
+        for index in 0..self.streams.len() {
+            self.lost_lines(index, u64::MAX, write)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the lines of what is lost of a stream up to a sequence.
+    fn lost_lines<E: From<Error>>(
+        &mut self,
+        index: usize,
+        up_to: u64,
+        write: &mut dyn FnMut(&[u8]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let Some(stream) = self.streams.get_mut(index) else {
+            return Ok(());
+        };
+        let is_due = |line: &mut LostLine| match line.is_snapshot {
+            // A snapshot is of records that come before it.
+            true => up_to == u64::MAX,
+            false => line.first <= up_to,
+        };
+        let mut due: Vec<_> = stream.lost.extract_if(.., is_due).collect();
+        due.sort_unstable_by_key(|line| line.is_snapshot);
+        for line in due {
+            self.stream_line(index, write)?;
+            let Some(stream) = self.streams.get_mut(index) else {
+                return Ok(());
+            };
+            if !line.is_snapshot {
+                stream.written = line.last;
+            }
+            self.counts.lost += 1;
+            self.lost.push(LostRecords::of(stream, &line));
+            write(&encode(&Line::Lost(line), None))?;
         }
         Ok(())
     }
@@ -278,7 +364,6 @@ impl Merge {
     /// were read are written.
     fn records<E: From<Error>>(
         &mut self,
-        store: &Store,
         bound: Position,
         index: usize,
         first: u64,
@@ -293,7 +378,7 @@ impl Merge {
             limit,
             ..ReadOptions::default()
         };
-        let page = block_on(store.backend().read(stream.id, options))?;
+        let page = block_on(self.reading.store.backend().read(stream.id, options))?;
         let mut next = page.next.map(|next| next.0);
         let mut is_whole = true;
         for record in &page.records {
@@ -320,18 +405,15 @@ impl Merge {
             stream.written = record.sequence.0;
             self.counts.records += 1;
         }
-        if let Some(next) = next
-            && let Some(record) =
-                record_at(store, stream.id, next)?.filter(|record| record.position <= bound)
-        {
-            self.heap.push(Reverse((stream.key(&record), index, next)));
+        if let Some(next) = next {
+            let place = next_place(self.reading, bound, stream, index, next)?;
+            self.heap.extend(place.map(Reverse));
         }
         Ok(is_whole)
     }
 
     fn snapshot<E: From<Error>>(
         &mut self,
-        store: &Store,
         index: usize,
         sequence: u64,
         write: &mut dyn FnMut(&[u8]) -> std::result::Result<(), E>,
@@ -340,7 +422,8 @@ impl Merge {
             return Ok(());
         };
         let found = block_on(
-            store
+            self.reading
+                .store
                 .backend()
                 .latest_snapshot(stream.id, Sequence(sequence)),
         )?;
@@ -373,108 +456,23 @@ impl Planned {
     }
 }
 
-/// The last sequence at which a stream's records belong to another stream, by binary search: these are its first ones.
-fn inherited(store: &Store, stream: &Planned) -> Result<u64> {
-    halve(stream.last, |sequence| {
-        Ok(record_at(store, stream.id, sequence)?.is_some_and(|it| it.stream != stream.id))
-    })
-}
-
-/// The stream of the archive that this one shares its first records with, and how many.
-fn shared(
-    store: &Store,
-    stream: &Planned,
-    chosen: &HashSet<StreamId>,
-) -> Result<Option<(StreamId, u64)>> {
-    let Some(last) = record_at(store, stream.id, stream.inherited)? else {
-        return Ok(None);
-    };
-    let parent = last.stream;
-    if !chosen.contains(&parent) {
-        return Ok(None);
-    }
-    // Shared records come first: once the positions of the two streams differ, they differ from there on.
-    let at = halve(stream.inherited, |sequence| {
-        let (own, other) = (
-            record_at(store, stream.id, sequence)?,
-            record_at(store, parent, sequence)?,
-        );
-        Ok(own.is_some_and(|own| other.is_some_and(|other| own.position == other.position)))
-    })?;
-    // The parent's line must come first, which is so if the last shared record is its own.
-    let is_parents =
-        at > 0 && record_at(store, parent, at)?.is_some_and(|record| record.stream == parent);
-    Ok(is_parents.then_some((parent, at)))
-}
-
-/// The last sequence up to which a condition holds, by binary search; 0 for none.
-fn halve(last: u64, mut holds: impl FnMut(u64) -> Result<bool>) -> Result<u64> {
-    let (mut good, mut bad) = (0, last + 1);
-    while bad - good > 1 {
-        let middle = good + (bad - good) / 2;
-        if holds(middle)? {
-            good = middle;
-        } else {
-            bad = middle;
-        }
-    }
-    Ok(good)
-}
-
-fn line_of(stream: StreamId, record: &Record) -> RecordLine {
-    RecordLine {
-        stream,
-        sequence: record.sequence.0,
-        position: record.position.0,
-        time_ms: record.time_ms,
-        kind: record.kind,
-        redacted: record.redacted,
-        meta: record.meta.clone(),
-        payload: record.payload.clone(),
-        labels: Vec::new(),
-    }
-}
-
-/// Writes the records of a list about the chosen sessions, or all of them. Returns how many.
-fn write_list<E: From<Error>>(
-    store: &Store,
-    list: List,
+/// The place of a stream's next record. What is lost before it is added to the stream's.
+fn next_place(
+    reading: Reading<'_>,
     bound: Position,
-    owners: &Owners,
-    chosen: Option<&HashSet<SessionId>>,
-    write: &mut dyn FnMut(&[u8]) -> std::result::Result<(), E>,
-) -> std::result::Result<u64, E> {
-    let mut count = 0;
-    let mut created = HashSet::new();
-    each_record(store, list.stream(), bound, |record| {
-        let event = list.event_of(record)?;
-        match event.subject() {
-            Subject::Run(id) if matches!(event, ListEvent::Run(RunCatalogEvent::Created(_))) => {
-                created.insert(id);
-            }
-            // Its creation is lost; a repair has listed it again, as it is by now, further on.
-            Subject::Run(id) if !created.contains(&id) => return Ok(()),
-            _ => {}
-        }
-        let session = match event.subject() {
-            Subject::Session(id) => Some(id),
-            Subject::Run(id) | Subject::Flow(id) => {
-                owners.runs.get(&id).map(|(session, _)| *session)
-            }
-            Subject::Agent(..) | Subject::Lost(_) => None,
-        };
-        let is_lost = matches!(event, ListEvent::Lost(_));
-        if is_lost
-            || chosen.is_none_or(|chosen| session.is_some_and(|session| chosen.contains(&session)))
-        {
-            count += 1;
-            let mut line = line_of(list.stream(), record);
-            if is_lost {
-                (line.kind, line.redacted) = (Kind(kinds::LISTED_EVENT_LOST), false);
-            }
-            write(&encode(&Line::Record(line), Some(event.what())))?;
-        }
-        Ok::<(), E>(())
-    })?;
-    Ok(count)
+    stream: &mut Planned,
+    index: usize,
+    first: u64,
+) -> Result<Option<(Key, usize, u64)>> {
+    let (record, lost) = reading.from(stream.id, first, stream.last)?;
+    if let Some((first, last)) = lost {
+        stream.lost.push(LostLine {
+            stream: stream.id,
+            first,
+            last,
+            is_snapshot: false,
+        });
+    }
+    let record = record.filter(|record| record.position <= bound);
+    Ok(record.map(|record| (stream.key(&record), index, record.sequence.0)))
 }

@@ -14,7 +14,8 @@ pub type ImportSource<'a> = dyn FnMut() -> Result<Box<dyn BufRead>> + 'a;
 
 /// Imports an archive into a store. Records that the store has already are skipped: importing an archive twice changes
 /// nothing, and a longer version of it adds what is new. A session (with its runs), a definition or a stream that
-/// differs from the store's is left out as a whole, and reported.
+/// differs from the store's is left out as a whole, and reported. Of a stream of which the archive [lacks](super::export_readable)
+/// a record that the store hasn't got either, what comes behind that is left out, and reported.
 ///
 /// The archive is read twice: nothing is written before all of it is checked. The list entries of sessions, runs and
 /// definitions are written last, after their content, so that an interrupted import shows nothing incomplete; the next
@@ -62,13 +63,14 @@ pub fn import(
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
     let plan = check::check(store, source()?.as_mut())?;
-    if strict && let Some((line, what)) = plan.conflicts.values().min() {
+    let lost = plan.lost();
+    if strict && let Some((line, what)) = plan.conflicts.values().chain(&lost).min() {
         let message = format!("line {line}: {what}; nothing was written");
         return Err(crate::Error::new(crate::ErrorKind::Conflict, message));
     }
     let mut imported = write::write(store, clock, &plan, source()?.as_mut())?;
     imported.skipped += plan.listed;
-    let mut conflicts: Vec<_> = plan.conflicts.values().collect();
+    let mut conflicts: Vec<_> = plan.conflicts.values().chain(&lost).collect();
     runlog_log::order::sort(&mut conflicts);
     imported.conflicts = conflicts
         .into_iter()

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
-use runlog_log::{Kind, Label, StreamId, limits};
+use runlog_log::{Kind, Label, Record, StreamId, limits};
 use runlog_model::{SessionId, chat_labels, context_labels, run_labels};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -12,6 +12,9 @@ use uuid::Uuid;
 
 /// The version that is written, and the only one that is read.
 pub const ARCHIVE_VERSION: u32 = 2;
+
+/// What says that a lost line is of a saved state.
+const LOST_SNAPSHOT: &str = "snapshot";
 
 /// The longest line: the largest payload written as a string, and some room for the other fields.
 pub(super) const LINE_BYTES_MAX: u64 = 2 * limits::PAYLOAD_BYTES_MAX as u64 + (1 << 20);
@@ -27,6 +30,8 @@ pub(super) enum Line {
     Record(RecordLine),
     /// A state saved at a sequence of a stream.
     Snapshot(RecordLine),
+    /// Records, or a saved state, that couldn't be read.
+    Lost(LostLine),
     /// Ends an archive, with the number of lines of each kind, and the CRC of the lines before it, unless somebody who changed them
     /// has taken it out.
     End(Counts, Option<u32>),
@@ -41,6 +46,15 @@ pub(super) struct StreamLine {
     pub(super) session: Option<SessionId>,
     /// The stream that it shares its first records with, and how many.
     pub(super) parent: Option<(StreamId, u64)>,
+}
+
+/// What couldn't be read of a stream: its records from one sequence to another, or states saved there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct LostLine {
+    pub(super) stream: StreamId,
+    pub(super) first: u64,
+    pub(super) last: u64,
+    pub(super) is_snapshot: bool,
 }
 
 /// A record or a snapshot.
@@ -76,6 +90,7 @@ pub(super) struct Counts {
     pub(super) streams: u64,
     pub(super) records: u64,
     pub(super) snapshots: u64,
+    pub(super) lost: u64,
 }
 
 #[derive(Serialize, Deserialize, Default)]
@@ -96,6 +111,8 @@ struct Fields<'a> {
     at: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     sequence: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     position: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -121,7 +138,24 @@ struct Fields<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     snapshots: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    lost: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     crc: Option<u32>,
+}
+
+/// The line of a record of a store.
+pub(super) fn line_of(stream: StreamId, record: &Record) -> RecordLine {
+    RecordLine {
+        stream,
+        sequence: record.sequence.0,
+        position: record.position.0,
+        time_ms: record.time_ms,
+        kind: record.kind,
+        redacted: record.redacted,
+        meta: record.meta.clone(),
+        payload: record.payload.clone(),
+        labels: Vec::new(),
+    }
 }
 
 /// The line, with its line break. `what` names the kind of a record, for people who read the file.
@@ -147,11 +181,20 @@ pub(super) fn encode(line: &Line, what: Option<&str>) -> Vec<u8> {
             ..fields_of("record", record)
         },
         Line::Snapshot(snapshot) => fields_of("snapshot", snapshot),
+        Line::Lost(lost) => Fields {
+            runlog: "lost".into(),
+            stream: Some(lost.stream.0),
+            sequence: Some(lost.first),
+            last: Some(lost.last),
+            what: lost.is_snapshot.then_some(LOST_SNAPSHOT.into()),
+            ..Fields::default()
+        },
         Line::End(counts, crc) => Fields {
             runlog: "end".into(),
             streams: Some(counts.streams),
             records: Some(counts.records),
             snapshots: Some(counts.snapshots),
+            lost: Some(counts.lost).filter(|lost| *lost > 0),
             crc: *crc,
             ..Fields::default()
         },
@@ -262,11 +305,28 @@ pub(super) fn decode(line: &[u8]) -> Result<Line, String> {
                 Line::Record(record.labelled())
             }
         }
+        "lost" => {
+            let first = fields.sequence.ok_or_else(|| missing("sequence"))?;
+            let last = fields.last.ok_or_else(|| missing("last"))?;
+            if !(first..=limits::SEQUENCE_MAX).contains(&last) {
+                return Err(format!(
+                    "`last` is {last}; it can be from `sequence`, {first}, to {}",
+                    limits::SEQUENCE_MAX
+                ));
+            }
+            Line::Lost(LostLine {
+                stream: stream()?,
+                first,
+                last,
+                is_snapshot: fields.what.as_deref() == Some(LOST_SNAPSHOT),
+            })
+        }
         "end" => {
             let counts = Counts {
                 streams: fields.streams.ok_or_else(|| missing("streams"))?,
                 records: fields.records.ok_or_else(|| missing("records"))?,
                 snapshots: fields.snapshots.ok_or_else(|| missing("snapshots"))?,
+                lost: fields.lost.unwrap_or(0),
             };
             Line::End(counts, fields.crc)
         }

@@ -21,6 +21,15 @@
 //! under `payload_base64`; an empty payload has no field. `what` and `of` are for people. `crc` is the CRC-32 of all lines before
 //! it, each with a line feed at its end; an archive that was changed on purpose is imported without it.
 //!
+//! [`export_readable`] writes what can be read of a damaged store. In the place of records that can't be is a line that says so, and
+//! `end` says how many of these there are. Behind it come the records of the stream that can be read; an import leaves those out, since no
+//! context goes on without a part of it unseen, and says so:
+//!
+//! ```text
+//! {"runlog":"lost","stream":"…","sequence":5,"last":7}
+//! {"runlog":"lost","stream":"…","what":"snapshot","sequence":3,"last":9}
+//! ```
+//!
 //! Preserved are ids, sequences, contents byte for byte, and times. Not preserved are: positions in the log (only their
 //! order is), and so the numeric ids that are positions (`id` of a run's messages and tool calls, and of a chat's
 //! messages and steps); truncated records; idempotency keys; snapshots that were replaced by a later one of the same
@@ -28,25 +37,29 @@
 //! the import, which shows in a flow's playback and in your own streams; events of contexts, runs, chats and sessions
 //! contain their own times, which are preserved.
 
+mod ahead;
 mod check;
 mod clock;
 mod export;
 mod import;
 mod lines;
+mod listing;
 mod lists;
 #[cfg(not(target_family = "wasm"))]
 mod new_file;
 mod owners;
 mod plan;
+mod readable;
 mod reader;
 mod report;
 mod write;
 
 pub use clock::ImportClock;
-pub use export::export;
+pub use export::{export, export_readable};
 pub use import::{ImportSource, import};
 pub use lines::ARCHIVE_VERSION;
 #[cfg(not(target_family = "wasm"))]
 pub use new_file::NewFile;
+pub use readable::LostRecords;
 pub use reader::first_time;
 pub use report::{Conflict, Exported, Imported, ImportedSession, Outcome, What};

@@ -6,8 +6,9 @@ use pollster::block_on;
 use runlog_log::{Position, Sequence, StreamId};
 use runlog_model::{CatalogEvent, RunCatalogEvent, RunId, SessionId};
 
-use super::lists::{
-    List, ListEvent, Subject, each_record, each_record_from, is_derived, streams_of,
+use super::{
+    lines::LostLine,
+    lists::{List, ListEvent, Subject, each_record, each_record_from, is_derived, streams_of},
 };
 use crate::{Error, ErrorKind, Result, blocking::Store};
 
@@ -26,6 +27,8 @@ pub(super) struct Planned {
     pub(super) is_written: bool,
     /// The last sequence that was written, shared records included.
     pub(super) written: u64,
+    /// What of it can't be read, and hasn't been written yet.
+    pub(super) lost: Vec<LostLine>,
 }
 
 /// The owners of the streams, from the lists.
@@ -188,6 +191,7 @@ impl Owners {
                 last: 0,
                 is_written: false,
                 written: 0,
+                lost: Vec::new(),
             }
         };
         let is_data =

@@ -38,9 +38,32 @@ pub(super) struct State {
     pub(super) begins_with_snapshot: bool,
     /// The number of its line.
     pub(super) line: u64,
+    /// Where it ends for the import, if the archive lacks a record behind that.
+    pub(super) cut: Option<Cut>,
+}
+
+/// The end of a stream of which the archive lacks a record that the store hasn't got either.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Cut {
+    /// The last sequence that is imported.
+    pub(super) last: u64,
+    /// The number of the line that says so.
+    pub(super) line: u64,
+    /// How many records are behind it in the archive.
+    pub(super) left_out: u64,
 }
 
 impl State {
+    /// The last sequence that the import can give it.
+    pub(super) fn last(&self) -> u64 {
+        self.cut.map_or(self.seen, |cut| cut.last)
+    }
+
+    /// Whether a record can't be imported, because one before it is lost.
+    pub(super) fn is_cut_off(&self, sequence: u64) -> bool {
+        self.cut.is_some_and(|cut| sequence > cut.last)
+    }
+
     pub(super) fn is_context(&self) -> bool {
         self.holds == Holds::Context
     }
@@ -145,6 +168,8 @@ pub(super) struct Plan {
     pub(super) conflicts: HashMap<Group, (u64, String)>,
     /// Records that were redacted since their payload was written.
     pub(super) to_redact: Vec<Position>,
+    /// States of streams that the archive lacks: the line, the stream, and the sequences at which they were saved.
+    pub(super) lost_snapshots: Vec<(u64, StreamId, u64, u64)>,
 }
 
 /// A record of a list.
@@ -160,6 +185,42 @@ pub(super) struct ListLine {
 }
 
 impl Plan {
+    /// What is left out because the archive lacks it, or lacks what comes before it.
+    pub(super) fn lost(&self) -> Vec<(u64, String)> {
+        let of_state = |(id, state): (&StreamId, &State)| {
+            let Cut {
+                last,
+                line,
+                left_out,
+            } = state.cut?;
+            let session = match state.group {
+                Group::Session(id) => format!(" of session {id}"),
+                Group::Stream(_) | Group::Agent(..) => String::new(),
+            };
+            let behind = match left_out {
+                0 => String::new(),
+                1 => "; 1 record behind it was left out".to_owned(),
+                more => format!("; {more} records behind it were left out"),
+            };
+            let what = format!(
+                "stream {id}{session} ends at sequence {last}: what comes next was lost before it was exported{behind}"
+            );
+            Some((line, what))
+        };
+        let snapshots = self.lost_snapshots.iter();
+        let snapshots = snapshots.map(|(line, id, first, last)| {
+            let what = format!(
+                "a state of stream {id}, saved at a sequence from {first} to {last}, was lost before it was exported"
+            );
+            (*line, what)
+        });
+        self.streams
+            .iter()
+            .filter_map(of_state)
+            .chain(snapshots)
+            .collect()
+    }
+
     /// The outcomes of the archive's sessions.
     pub(super) fn outcomes(&self, changed: &HashSet<Group>) -> Vec<ImportedSession> {
         let begun: HashSet<&Group> = self

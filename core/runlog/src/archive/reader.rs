@@ -62,16 +62,18 @@ pub(super) fn each_line(
             (Line::Stream(_), Some(counts)) => counts.streams += 1,
             (Line::Record(_), Some(counts)) => counts.records += 1,
             (Line::Snapshot(_), Some(counts)) => counts.snapshots += 1,
+            (Line::Lost(_), Some(counts)) => counts.lost += 1,
             (Line::End(claimed, crc), Some(counts)) => {
                 if claimed != counts {
                     let Counts {
                         streams,
                         records,
                         snapshots,
+                        lost,
                     } = *claimed;
                     let what = format!(
-                        "expected {streams} streams, {records} records and {snapshots} snapshots before the end, found {}, {} and {}",
-                        counts.streams, counts.records, counts.snapshots
+                        "expected {streams} streams, {records} records, {snapshots} snapshots and {lost} lines of what is lost before the end, found {}, {}, {} and {}",
+                        counts.streams, counts.records, counts.snapshots, counts.lost
                     );
                     return Err(refused(number, &what));
                 }
@@ -111,7 +113,7 @@ pub fn first_time(mut source: &mut dyn BufRead) -> Result<Option<u64>> {
         match decode(&bytes).map_err(|why| refused(number, &why))? {
             Line::Record(line) | Line::Snapshot(line) => return Ok(Some(line.time_ms)),
             Line::End(..) => break,
-            Line::Archive | Line::Stream(_) => {}
+            Line::Archive | Line::Stream(_) | Line::Lost(_) => {}
         }
     }
     Ok(None)

@@ -75,14 +75,15 @@ pub enum Outcome {
     Conflict,
 }
 
-/// Something that was left out, because the store has something else under its id.
+/// Something that was left out, because the store has something else under its id, or because the archive lacks it or what comes
+/// before it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "ImportConflict"))]
 pub struct Conflict {
     /// The line of the archive, from 1.
     pub line: u64,
-    /// What is in the way.
+    /// What it is, and what is in the way.
     pub what: String,
 }
 

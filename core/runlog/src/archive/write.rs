@@ -128,7 +128,7 @@ impl Writer<'_> {
             Line::Stream(stream) => self.stream(&stream),
             Line::Record(record) if List::of_stream(record.stream).is_none() => self.record(record),
             Line::Snapshot(snapshot) => self.snapshot(snapshot),
-            Line::Record(_) | Line::Archive | Line::End(..) => Ok(()),
+            Line::Record(_) | Line::Lost(_) | Line::Archive | Line::End(..) => Ok(()),
         })?;
         self.flush()?;
         for position in &self.plan.to_redact {
@@ -153,12 +153,13 @@ impl Writer<'_> {
         };
         let group = group.clone();
         // A stream is created by its first record, unless it has none, or something comes before it.
-        let is_empty = self
-            .plan
-            .streams
-            .get(&line.id)
-            .is_some_and(|it| it.seen == 0 || it.begins_with_snapshot);
-        match line.parent {
+        let Some(state) = self.plan.streams.get(&line.id) else {
+            return Ok(());
+        };
+        // A copy of which nothing is left is not made: it could never get the records that it shares.
+        let is_lost_copy = line.parent.is_some() && state.last() == 0;
+        let is_empty = (state.last() == 0 && !is_lost_copy) || state.begins_with_snapshot;
+        match state.parent {
             Some((parent, at)) => self.push(group, Pending::Fork(parent, at, line.id), 0),
             None if is_empty => self.push(group, Pending::Empty(line.id), 0),
             None => Ok(()),
@@ -166,14 +167,15 @@ impl Writer<'_> {
     }
 
     fn record(&mut self, mut line: RecordLine) -> Result<()> {
+        if self.is_cut_off(&line) {
+            return Ok(());
+        }
         let envelope = self.envelope.take();
         let Some((group, there)) = self.state(line.stream) else {
             return Ok(());
         };
         let group = group.clone();
-        let is_adjacent = envelope.is_some_and(|(.., position)| {
-            matches!(line.position.checked_sub(position), Some(1 | 2))
-        });
+        let is_adjacent = envelope.is_some_and(|(.., position)| self.is_adjacent(position, &line));
         if is_envelope(&line) {
             self.envelope = Some((line.stream, line.sequence, line.position));
         }
@@ -237,6 +239,24 @@ impl Writer<'_> {
         Ok(())
     }
 
+    /// Whether a record is left out, because one before it is lost.
+    fn is_cut_off(&self, line: &RecordLine) -> bool {
+        let state = self.plan.streams.get(&line.stream);
+        state.is_some_and(|state| state.is_cut_off(line.sequence))
+    }
+
+    /// Whether a record stood right behind a position: what makes its stream may have come in between. A record that is lost
+    /// may not.
+    fn is_adjacent(&self, position: u64, line: &RecordLine) -> bool {
+        let state = self.plan.streams.get(&line.stream);
+        let shared = state.and_then(|state| state.parent).map_or(0, |(_, at)| at);
+        match line.position.checked_sub(position) {
+            Some(1) => true,
+            Some(2) => line.sequence == shared + 1,
+            _ => false,
+        }
+    }
+
     /// Writes a record that was redacted, and redacts it. After a crash in between, the next import redacts it.
     fn redacted(&mut self, group: Group, line: RecordLine) -> Result<()> {
         self.flush()?;
@@ -256,6 +276,9 @@ impl Writer<'_> {
     }
 
     fn snapshot(&mut self, line: RecordLine) -> Result<()> {
+        if self.is_cut_off(&line) {
+            return Ok(());
+        }
         let Some((group, there)) = self.state(line.stream) else {
             return Ok(());
         };

@@ -228,7 +228,9 @@ pub(crate) fn pack_without_index(segment: &Segment) -> Result<Error> {
             format!("{}: its index is missing", segment.name)
         }
     };
-    let message = format!("{why}; {WITHOUT_INDEX}");
+    let message = format!(
+        "{why}; `runlog verify --repair` makes it again where the records tell all of it, and else changes nothing: then {WITHOUT_INDEX}"
+    );
     Ok(Error::new(ErrorKind::Damaged, message))
 }
 

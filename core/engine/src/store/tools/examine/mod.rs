@@ -21,6 +21,7 @@ mod missing;
 mod names;
 mod pack;
 mod pack_files;
+mod pack_index;
 mod part;
 mod pass;
 mod places;

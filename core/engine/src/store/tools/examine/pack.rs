@@ -66,6 +66,10 @@ impl Examiner<'_> {
             );
             self.walker.damaged(&segment.name, table.offset, message);
         }
+        for made in segment.image().into_iter().flat_map(|image| image.made()) {
+            let message = "a block of its index is damaged, and its records tell what was in it";
+            self.walker.damaged(&segment.name, made.offset, message);
+        }
         let (is_readable, wrong_dictionaries) = self.blocks(segment)?;
         match segment.whole_block() {
             Err(error) if is_damage(&error) => {

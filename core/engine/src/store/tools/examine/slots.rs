@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{
     pack_files::{files_to_use, open_pack},
+    pack_index::made_again,
     seed,
     slot::{Slot, State, Unusable, next_position},
     sources::{Sources, footer_of, named_salts},
@@ -45,7 +46,8 @@ impl Slots {
         let mut slots: Vec<Slot> = Vec::new();
         let mut strays: Vec<(SegmentFile, String)> = Vec::new();
         let mut stray_position = 0;
-        for file in files_to_use(storage, identity, &mut strays)? {
+        let files = files_to_use(storage, identity, &mut strays)?;
+        for (place, file) in files.iter().copied().enumerate() {
             let id = file.first;
             let next = slots
                 .last()
@@ -53,6 +55,16 @@ impl Slots {
             let state = match file.generation {
                 0 => open(storage, id, identity)?,
                 _ => open_pack(storage, file, identity)?,
+            };
+            let state = match state {
+                State::Lost(Some(unusable)) if unusable.has_records => {
+                    let next = files.get(place + 1).copied();
+                    match made_again(storage, file, next, identity, &slots)? {
+                        Some(segment) => State::Usable(Arc::new(segment)),
+                        None => State::Lost(Some(unusable)),
+                    }
+                }
+                state => state,
             };
             // Places are made for all segments that it stands for: its name alone could claim any number.
             let others = file.last.0 - file.first.0;

@@ -52,6 +52,11 @@ impl Plan {
             let action = format!("{}: wrote the table of its blocks again", segment.name);
             done.actions.push(action);
         }
+        for segment in &self.indexes {
+            write_index(storage, segment)?;
+            let action = format!("{}: wrote its index again, from its records", segment.name);
+            done.actions.push(action);
+        }
         for made in &self.made {
             make(storage, made)?;
             let name = files::segment_name(made.header.segment);
@@ -318,6 +323,16 @@ fn write_table(storage: &dyn Storage, segment: &Segment) -> Result<()> {
     file.write_at(table.offset, &table.bytes)
         .and_then(|()| file.sync())
         .map_err(failed)
+}
+
+/// Writes the blocks of a pack's index that were made again.
+fn write_index(storage: &dyn Storage, segment: &Segment) -> Result<()> {
+    let failed = |error| failed(storage, error, &segment.name);
+    let file = storage.open(&segment.name, Access::Write).map_err(failed)?;
+    for made in segment.image().into_iter().flat_map(|image| image.made()) {
+        file.write_at(made.offset, &made.bytes).map_err(failed)?;
+    }
+    file.sync().map_err(failed)
 }
 
 /// Makes a segment, under its name once it is durable.

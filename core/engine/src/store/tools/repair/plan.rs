@@ -35,6 +35,8 @@ pub(super) struct Plan {
     pub(super) dictionaries: Vec<(Arc<Segment>, Vec<usize>)>,
     /// Packs whose table of blocks is written again.
     pub(super) tables: Vec<Arc<Segment>>,
+    /// Packs of which blocks of the index are written again.
+    pub(super) indexes: Vec<Arc<Segment>>,
     /// Files that are made in place of missing ones.
     pub(super) made: Vec<Made>,
     /// The new last segment.
@@ -140,6 +142,9 @@ impl Plan {
             let image = segment.image();
             if image.is_some_and(|image| image.damaged_table().is_some()) {
                 plan.tables.push(segment.clone());
+            }
+            if image.is_some_and(|image| !image.made().is_empty()) {
+                plan.indexes.push(segment.clone());
             }
             if !part.wrong_dictionaries.is_empty() {
                 plan.dictionaries
@@ -303,6 +308,7 @@ impl Plan {
             && self.headers.is_empty()
             && self.dictionaries.is_empty()
             && self.tables.is_empty()
+            && self.indexes.is_empty()
             && self.made.is_empty();
         let nothing =
             nothing && self.next.is_none() && self.seals.is_empty() && self.shortened.is_empty();
