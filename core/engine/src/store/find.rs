@@ -59,7 +59,7 @@ pub struct Finder {
     /// when a compaction replaced it. At most as many as its records.
     reported: BTreeSet<(u32, u32)>,
     /// The lost records of the segment in which one was met last.
-    lost_places: Option<LostPlaces>,
+    lost_places: Option<Arc<LostPlaces>>,
     /// How many records in a row were damaged.
     damaged: u32,
     ended: bool,
@@ -336,7 +336,8 @@ impl Finder {
         if redacted.len() == 0 {
             return Ok(false);
         }
-        let places = LostPlaces::kept(&mut self.lost_places, segment, end)?;
+        let of_store = &self.shared.lost_places;
+        let places = LostPlaces::kept(&mut self.lost_places, of_store, segment, end, offset)?;
         let position = match places.at(offset) {
             Some(position) => Some(position),
             None => header_at(segment, offset, end)?.map(|header| position_in(segment, &header)),

@@ -25,14 +25,14 @@ use crate::{
         scan::{Scan, is_damage},
         segment::Segment,
     },
-    sync::{Arc, RwLock, read},
+    sync::{Arc, Mutex, RwLock, lock, read},
 };
 
 /// The watermark of a header that stands for one that is lost: no segment is so long.
 const LOST: u64 = u64::MAX;
 
 /// The records of one segment that can't be read.
-pub(super) struct LostPlaces {
+pub(crate) struct LostPlaces {
     /// Identifies the segment: a pack may have the number of another segment.
     seed: u32,
     base_position: u64,
@@ -68,15 +68,27 @@ impl LostPlaces {
         })
     }
 
-    /// The same, unless it is kept from the look-up before.
+    /// The same for a record at an offset, unless it is kept from the look-up before, or from one of another read of the store: each may
+    /// be of one record. A record that could be read then isn't among those that were found.
     pub(super) fn kept<'k>(
-        kept: &'k mut Option<Self>,
+        kept: &'k mut Option<Arc<Self>>,
+        of_store: &Mutex<Option<Arc<Self>>>,
         segment: &Segment,
         end: u64,
+        offset: u64,
     ) -> Result<&'k Self> {
-        let places = match kept.take().filter(|kept| kept.seed == segment.seed) {
+        let is_of = |places: &Arc<Self>| places.seed == segment.seed;
+        if let Some(places) = kept.take().filter(is_of) {
+            return Ok(kept.insert(places));
+        }
+        let there = lock(of_store).clone().filter(is_of);
+        let places = match there.filter(|places| places.at(offset).is_some()) {
             Some(places) => places,
-            None => Self::of(segment, end)?,
+            None => {
+                let places = Arc::new(Self::of(segment, end)?);
+                *lock(of_store) = Some(places.clone());
+                places
+            }
         };
         Ok(kept.insert(places))
     }

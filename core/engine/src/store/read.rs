@@ -65,7 +65,7 @@ pub struct Reader {
     together: Option<Together>,
     redacted: Arc<Redacted>,
     /// The lost records of the segment in which one was met last.
-    lost_places: Option<LostPlaces>,
+    lost_places: Option<Arc<LostPlaces>>,
     /// Whether the record that was looked at last was of a kind that isn't wanted.
     passed: bool,
     /// How many records in a row were damaged.

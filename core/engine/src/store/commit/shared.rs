@@ -8,6 +8,7 @@ use crate::{
     storage::{File, Storage},
     store::{
         files::watermark::{WatermarkFile, WatermarkReader},
+        lost::LostPlaces,
         options::{Mode, OpenOptions},
         published::{durable::Durable, keys::KeyCache, watch::Watch},
         staging::{group::Group, writer::Writer},
@@ -58,6 +59,8 @@ pub(crate) struct Shared {
     pub(crate) packing_over: AtomicBool,
     /// The views of active reads, whose records a compaction keeps.
     pub(crate) readings: Mutex<Readings>,
+    /// The records that can't be read of the segment in which a read met one last.
+    pub(crate) lost_places: Mutex<Option<Arc<LostPlaces>>>,
     /// Whether a flush has a deadline that no thread watches.
     pub(crate) is_due_unwatched: AtomicBool,
 }

@@ -213,6 +213,7 @@ fn shared(
         given_up_seen: AtomicU64::new(0),
         packing_over: AtomicBool::new(false),
         readings: Mutex::default(),
+        lost_places: Mutex::default(),
         is_due_unwatched: AtomicBool::new(false),
     }
 }

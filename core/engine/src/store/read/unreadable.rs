@@ -20,7 +20,9 @@ impl Reader {
         let segment = &located.segment;
         let header = header_at(segment, located.offset, located.end)?;
         let header = header.filter(|header| located.is_it(header));
-        let places = LostPlaces::kept(&mut self.lost_places, segment, located.end)?;
+        let of_store = &self.shared.lost_places;
+        let (end, offset) = (located.end, located.offset);
+        let places = LostPlaces::kept(&mut self.lost_places, of_store, segment, end, offset)?;
         let position = match places.at(located.offset) {
             Some(position) => Some(position),
             // Without an index block, the header tells it.
