@@ -17,7 +17,10 @@ use runlog::{
     backend::{Backend, BackendFuture, Decorator},
     blocking::{FlowRun, Playback, Store},
     flows::{PlaybackOptions, RunSnapshot, RuntimeEvent},
-    log::{Appended, Batch, CompactOptions, CompactScope, Kind, Op, Position, Sequence, StreamId},
+    log::{
+        Appended, Batch, CompactOptions, CompactScope, Expected, Kind, Op, Position, Sequence,
+        StreamId,
+    },
     scan::TextQuery,
 };
 use serde_json::{Value, json};
@@ -363,4 +366,31 @@ fn a_text_in_a_state_is_found_in_the_record_that_brought_it() {
     let query = TextQuery::new("\"key\\\": sk-live-AAAA2222").unwrap();
     let found = store.search(&query, Position(1)).unwrap().found;
     assert_eq!(found, [saved_position(&store, flow.run_id(), 2)]);
+}
+
+#[test]
+fn what_is_saved_behind_a_truncation_can_be_read() {
+    for behind in [false, true] {
+        let store = Store::in_memory();
+        let mut flow = FlowRun::create(&store, None).unwrap();
+        let run = flow.run_id();
+        for node in 1..=4 {
+            flow.record(&event()).unwrap();
+            flow.finish_node(&format!("node-{node}"), output(node, 60))
+                .unwrap();
+        }
+        let truncate = Op::Truncate {
+            stream: StreamId(run.as_uuid()),
+            expected: Expected::Exists,
+            after: Sequence(2),
+        };
+        pollster::block_on(store.backend().commit(Batch::new(vec![truncate]))).unwrap();
+        // As long as it was, or longer.
+        for _ in 0..2 + u64::from(behind) {
+            flow.record(&event()).unwrap();
+        }
+        flow.finish_node("last", output(5, 60)).unwrap();
+        let state = FlowRun::inspect(&store, run).unwrap();
+        assert_eq!(&state, flow.state(), "longer: {behind}");
+    }
 }
