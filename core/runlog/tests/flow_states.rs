@@ -394,3 +394,43 @@ fn what_is_saved_behind_a_truncation_can_be_read() {
         assert_eq!(&state, flow.state(), "longer: {behind}");
     }
 }
+
+#[test]
+fn what_a_handle_saves_behind_the_records_of_another_is_the_newest_state() {
+    let store = Store::in_memory();
+    let mut flow = FlowRun::create(&store, None).unwrap();
+    let run = flow.run_id();
+    flow.finish_node("first", output(1, 60)).unwrap();
+    // Another handle goes on beside it.
+    let recorded = event().encode();
+    let append = Op::Append {
+        stream: StreamId(run.as_uuid()),
+        expected: Expected::Exists,
+        records: vec![recorded.record()],
+    };
+    pollster::block_on(store.backend().commit(Batch::new(vec![append]))).unwrap();
+    let first = flow.state().clone();
+    flow.finish_node("second", output(2, 60)).unwrap();
+    assert_eq!(state_at(&store, run, 0), Some(first));
+    assert_eq!(state_at(&store, run, 1).as_ref(), Some(flow.state()));
+}
+
+#[test]
+fn a_command_that_came_before_a_save_that_failed_goes_on_waiting() {
+    let store = Store::in_memory();
+    let mut flow = FlowRun::create(&store, None).unwrap();
+    let run = flow.run_id();
+    let command = r#"{"type":"command:received","timestamp":1,"command":{"type":"resume"}}"#;
+    let received = RuntimeEvent::parse(command).unwrap().encode();
+    let append = Op::Append {
+        stream: StreamId(run.as_uuid()),
+        expected: Expected::Exists,
+        records: vec![received.record()],
+    };
+    pollster::block_on(store.backend().commit(Batch::new(vec![append]))).unwrap();
+    let large = Value::String("x".repeat(17 << 20));
+    flow.finish_node("large", large).unwrap_err();
+    flow.save_snapshot().unwrap();
+    assert_eq!(flow.state().inbox.len(), 1);
+    assert_eq!(FlowRun::inspect(&store, run).unwrap().inbox.len(), 1);
+}
