@@ -17,7 +17,10 @@ use runlog::{
     backend::{Backend, BackendFuture, Decorator},
     blocking::{FlowRun, Playback, Store},
     flows::{PlaybackOptions, RunSnapshot, RuntimeEvent},
-    log::{Appended, Batch, CompactOptions, CompactScope, Kind, Op, Position, Sequence, StreamId},
+    log::{
+        Appended, Batch, CompactOptions, CompactScope, Expected, Kind, Op, Position, Sequence,
+        StreamId,
+    },
     scan::TextQuery,
 };
 use serde_json::{Value, json};
@@ -363,4 +366,71 @@ fn a_text_in_a_state_is_found_in_the_record_that_brought_it() {
     let query = TextQuery::new("\"key\\\": sk-live-AAAA2222").unwrap();
     let found = store.search(&query, Position(1)).unwrap().found;
     assert_eq!(found, [saved_position(&store, flow.run_id(), 2)]);
+}
+
+#[test]
+fn what_is_saved_behind_a_truncation_can_be_read() {
+    for behind in [false, true] {
+        let store = Store::in_memory();
+        let mut flow = FlowRun::create(&store, None).unwrap();
+        let run = flow.run_id();
+        for node in 1..=4 {
+            flow.record(&event()).unwrap();
+            flow.finish_node(&format!("node-{node}"), output(node, 60))
+                .unwrap();
+        }
+        let truncate = Op::Truncate {
+            stream: StreamId(run.as_uuid()),
+            expected: Expected::Exists,
+            after: Sequence(2),
+        };
+        pollster::block_on(store.backend().commit(Batch::new(vec![truncate]))).unwrap();
+        // As long as it was, or longer.
+        for _ in 0..2 + u64::from(behind) {
+            flow.record(&event()).unwrap();
+        }
+        flow.finish_node("last", output(5, 60)).unwrap();
+        let state = FlowRun::inspect(&store, run).unwrap();
+        assert_eq!(&state, flow.state(), "longer: {behind}");
+    }
+}
+
+#[test]
+fn what_a_handle_saves_behind_the_records_of_another_is_the_newest_state() {
+    let store = Store::in_memory();
+    let mut flow = FlowRun::create(&store, None).unwrap();
+    let run = flow.run_id();
+    flow.finish_node("first", output(1, 60)).unwrap();
+    // Another handle goes on beside it.
+    let recorded = event().encode();
+    let append = Op::Append {
+        stream: StreamId(run.as_uuid()),
+        expected: Expected::Exists,
+        records: vec![recorded.record()],
+    };
+    pollster::block_on(store.backend().commit(Batch::new(vec![append]))).unwrap();
+    let first = flow.state().clone();
+    flow.finish_node("second", output(2, 60)).unwrap();
+    assert_eq!(state_at(&store, run, 0), Some(first));
+    assert_eq!(state_at(&store, run, 1).as_ref(), Some(flow.state()));
+}
+
+#[test]
+fn a_command_that_came_before_a_save_that_failed_goes_on_waiting() {
+    let store = Store::in_memory();
+    let mut flow = FlowRun::create(&store, None).unwrap();
+    let run = flow.run_id();
+    let command = r#"{"type":"command:received","timestamp":1,"command":{"type":"resume"}}"#;
+    let received = RuntimeEvent::parse(command).unwrap().encode();
+    let append = Op::Append {
+        stream: StreamId(run.as_uuid()),
+        expected: Expected::Exists,
+        records: vec![received.record()],
+    };
+    pollster::block_on(store.backend().commit(Batch::new(vec![append]))).unwrap();
+    let large = Value::String("x".repeat(17 << 20));
+    flow.finish_node("large", large).unwrap_err();
+    flow.save_snapshot().unwrap();
+    assert_eq!(flow.state().inbox.len(), 1);
+    assert_eq!(FlowRun::inspect(&store, run).unwrap().inbox.len(), 1);
 }

@@ -272,10 +272,12 @@ impl FlowRun {
             Some(inbox) => Some(inbox.writing().await),
             None => None,
         };
+        let mut states = self.gate.saving().await;
+        // The snapshot must list the waiting ones of all commands received so far, and stands behind those that others saved:
+        // at an earlier sequence it could take the place of one that theirs differ from, and nobody would read it.
+        self.catch_up().await?;
         let mut taken = 0;
         if let Some(inbox) = &inbox {
-            // The snapshot must list the waiting ones of all commands received so far.
-            self.catch_up().await?;
             let (own, count) = inbox.saved(Taker::Flow);
             self.show(own);
             taken = count;
@@ -284,7 +286,6 @@ impl FlowRun {
         let whole = self.state.encode();
         self.show_own_inbox();
         let whole = whole?;
-        let mut states = self.gate.saving().await;
         let pass = self.gate.pass().await;
         self.check_driver()?;
         self.store.check_open_flow(self.run).await?;
@@ -313,7 +314,7 @@ impl FlowRun {
             .insert(node_id.to_owned(), NodeStatus::Running);
         let saved = self.save_snapshot().await;
         if saved.is_err() {
-            self.state = before;
+            self.set_back(before);
         }
         saved
     }
@@ -330,9 +331,15 @@ impl FlowRun {
             .insert(node_id.to_owned(), NodeStatus::Done);
         let saved = self.save_snapshot().await;
         if saved.is_err() {
-            self.state = before;
+            self.set_back(before);
         }
         saved
+    }
+
+    /// The state is as before a save that failed, with the commands that came meanwhile: they are read no second time.
+    fn set_back(&mut self, before: RunSnapshot) {
+        let inbox = std::mem::take(&mut self.state.inbox);
+        self.state = RunSnapshot { inbox, ..before };
     }
 
     /// Checks that the flow still takes events and commands, for whoever waits for one: the flow of a run takes none once

@@ -1,15 +1,13 @@
 //! [`SavedFlow`]: a flow's encoded state, with the event for the catalog of flows.
 
 use runlog_log::{Batch, Durability, Expected, Op, Sequence};
-use runlog_model::{
-    EncodedEvent, EncodedSnapshot, FlowCatalogEvent, RunId, RunSnapshot, SnapshotChain,
-};
+use runlog_model::{EncodedEvent, EncodedSnapshot, FlowCatalogEvent, RunId, RunSnapshot};
 
 use crate::{
     Result, Store,
     kernel::{
         flows::FLOWS_STREAM,
-        gates::SavedStates,
+        gates::{SavedStates, goes_on},
         records::{append, run_stream},
     },
 };
@@ -84,12 +82,9 @@ impl Store {
     ) -> Result<()> {
         loop {
             let redactions = self.backend().redactions();
-            let before = std::mem::take(states);
-            let chain = match before.redactions == redactions {
-                true => before.chain,
-                false => SnapshotChain::default(),
-            };
-            let (snapshot, chain) = chain.next(sequence.0, whole);
+            let stream = self.backend().stream(run_stream(run)).await?;
+            let before = std::mem::take(states).chain(redactions, stream.as_ref());
+            let (snapshot, chain) = before.next(sequence.0, whole);
             let is_difference = snapshot.is_difference();
             let saved = SavedFlow {
                 run,
@@ -98,9 +93,16 @@ impl Store {
             };
             self.backend().commit(saved.batch(sequence)).await?;
             saved.after_commit(self).await;
-            // What it differs from may have been redacted meanwhile: then it is saved once more, whole.
-            if !is_difference || self.backend().redactions() == redactions {
-                *states = SavedStates { chain, redactions };
+            // What it differs from may have been redacted or truncated meanwhile: then it is saved once more, whole.
+            let now = self.backend().stream(run_stream(run)).await?;
+            let is_whole =
+                self.backend().redactions() == redactions && goes_on(now.as_ref(), stream.as_ref());
+            if !is_difference || is_whole {
+                *states = SavedStates {
+                    chain,
+                    redactions,
+                    stream,
+                };
                 return Ok(());
             }
         }

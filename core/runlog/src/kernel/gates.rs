@@ -12,6 +12,7 @@ use std::{
     },
 };
 
+use runlog_log::StreamInfo;
 use runlog_model::{RunId, SnapshotChain};
 use tokio::sync::{OwnedMutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio_util::sync::CancellationToken;
@@ -43,6 +44,25 @@ pub(crate) struct SavedStates {
     pub(crate) chain: SnapshotChain,
     /// [`Backend::redactions`](runlog_log::Backend::redactions) before that: one of them may be redacted since.
     pub(crate) redactions: u64,
+    /// The run's stream before that: a truncation may have taken some of them away since, also where the stream is longer again.
+    pub(crate) stream: Option<StreamInfo>,
+}
+
+impl SavedStates {
+    /// The chain to go on with, which is a new one where one of its states may be gone.
+    pub(crate) fn chain(self, redactions: u64, stream: Option<&StreamInfo>) -> SnapshotChain {
+        let is_whole = self.redactions == redactions && goes_on(stream, self.stream.as_ref());
+        if is_whole {
+            self.chain
+        } else {
+            SnapshotChain::default()
+        }
+    }
+}
+
+/// Whether nothing of a stream was taken away since it was as `before`.
+pub(crate) fn goes_on(stream: Option<&StreamInfo>, before: Option<&StreamInfo>) -> bool {
+    before.is_some_and(|before| stream.is_some_and(|stream| stream.goes_on_from(before)))
 }
 
 /// The lock of a run's stream.
