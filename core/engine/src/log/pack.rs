@@ -1,13 +1,12 @@
 //! [`Image`]: the image of a segment, decoded from the blocks of a pack's file.
 
-use std::{io, ops::Range, sync::Arc};
+pub(crate) mod made;
+
+use std::{io, sync::Arc};
 
 use bytes::Bytes;
 
-use super::{
-    codec::{self, Encoder},
-    dictionary::Dictionary,
-};
+use super::{codec, dictionary::Dictionary};
 use crate::{
     Error, ErrorKind, Result,
     bounded::{Bounded, Slot},
@@ -15,8 +14,8 @@ use crate::{
     format::{
         ALIGNMENT, aligned,
         pack::{
-            BLOCK_HEADER_BYTES, BlockHeader, Content, Encoding, FOOTER_BYTES, Footer, RAW_CRC,
-            ROW_BYTES, Row, encode_table,
+            BLOCK_HEADER_BYTES, BlockHeader, Content, Encoding, FOOTER_BYTES, Footer, ROW_BYTES,
+            Row, encode_table,
         },
         segment::{DATA_START, Header},
     },
@@ -62,17 +61,7 @@ pub(crate) struct Image {
     /// Where the table in the file is damaged.
     damaged_table: Option<DamagedTable>,
     /// Blocks that are damaged in the file, and were made again.
-    made: Vec<MadeBlock>,
-}
-
-/// A block of a pack's index, made again from the records.
-pub(crate) struct MadeBlock {
-    pub(crate) place: usize,
-    /// Where it begins in the file.
-    pub(crate) offset: u64,
-    /// The bytes of the file, and those of the image.
-    pub(crate) bytes: Vec<u8>,
-    raw: Bytes,
+    made: Vec<made::MadeBlock>,
 }
 
 /// The table of blocks and the footer of a pack, made again from the headers of the blocks.
@@ -148,74 +137,6 @@ impl Image {
             damaged_table,
             made: Vec::new(),
         })
-    }
-
-    /// The same image with blocks that were made again.
-    pub(crate) fn with_made(&self, made: Vec<MadeBlock>) -> Self {
-        Self {
-            file: self.file.clone(),
-            name: self.name.clone(),
-            seed: self.seed,
-            bytes: self.bytes,
-            blocks_end: self.blocks_end,
-            decoded: self.rows.iter().map(|_| Arc::default()).collect(),
-            rows: self.rows.clone(),
-            dictionary: self.dictionary.clone(),
-            damaged_table: self.damaged_table.clone(),
-            made,
-        }
-    }
-
-    /// The blocks that were made again.
-    pub(crate) fn made(&self) -> &[MadeBlock] {
-        &self.made
-    }
-
-    /// Whether what is left of a damaged block in the file tells that it was this one: by the CRC of its bytes, or by its bytes.
-    pub(crate) fn is_told_by_file(&self, made: &MadeBlock) -> io::Result<bool> {
-        let mut there = vec![0; made.bytes.len()];
-        self.file.read_at(made.offset, &mut there)?;
-        let is_same = |range: Range<usize>| there[range.clone()] == made.bytes[range];
-        Ok(is_same(RAW_CRC) || is_same(BLOCK_HEADER_BYTES..there.len()))
-    }
-
-    /// Where a block begins and ends in the image.
-    pub(crate) fn image_extent(&self, place: usize) -> (u64, u64) {
-        (self.rows[place].image_offset, self.image_end(place))
-    }
-
-    /// A block with these bytes, which takes the room that the block at a place has in the file; `None` if no encoding of this build
-    /// gives as many.
-    pub(crate) fn make_block(&self, place: usize, raw: Bytes) -> io::Result<Option<MadeBlock>> {
-        let (offset, end) = self.extent(place);
-        for encoding in [Encoding::Zstd, Encoding::Lz4, Encoding::Raw] {
-            let (encoding, stored) = Encoder::new(encoding, None)?.encode(&raw, false);
-            let length = |bytes: &[u8]| u32::try_from(bytes.len()).ok();
-            let Some((stored_bytes, raw_bytes)) = length(&stored).zip(length(&raw)) else {
-                return Ok(None);
-            };
-            let header = BlockHeader {
-                encoding,
-                content: Content::Image,
-                stored_bytes,
-                raw_bytes,
-                image_offset: self.rows[place].image_offset,
-                raw_crc: checksum::crc(&raw),
-                stored_crc: checksum::crc(&stored),
-            };
-            let mut bytes = header.encode(self.seed, offset).to_vec();
-            bytes.extend_from_slice(&stored);
-            bytes.resize(aligned(bytes.len()), 0);
-            if bytes.len() as u64 == end - offset {
-                return Ok(Some(MadeBlock {
-                    place,
-                    offset,
-                    bytes,
-                    raw,
-                }));
-            }
-        }
-        Ok(None)
     }
 
     /// What is wrong with the table of blocks in the file, which was then made from these.
