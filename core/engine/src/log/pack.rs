@@ -1,6 +1,6 @@
 //! [`Image`]: the image of a segment, decoded from the blocks of a pack's file.
 
-pub(crate) mod made;
+mod made;
 
 use std::{io, sync::Arc};
 
@@ -61,7 +61,17 @@ pub(crate) struct Image {
     /// Where the table in the file is damaged.
     damaged_table: Option<DamagedTable>,
     /// Blocks that are damaged in the file, and were made again.
-    made: Vec<made::MadeBlock>,
+    made: Vec<MadeBlock>,
+}
+
+/// A block of a pack's index, made again from the records.
+pub(crate) struct MadeBlock {
+    pub(crate) place: usize,
+    /// Where it begins in the file.
+    pub(crate) offset: u64,
+    /// The bytes of the file, and those of the image.
+    pub(crate) bytes: Vec<u8>,
+    raw: Bytes,
 }
 
 /// The table of blocks and the footer of a pack, made again from the headers of the blocks.

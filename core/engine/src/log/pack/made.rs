@@ -1,10 +1,10 @@
-//! [`MadeBlock`]: a block of a pack's index that was made again, in the place of a damaged one.
+//! Makes blocks of a pack's index again, in the place of damaged ones.
 
 use std::{io, ops::Range, sync::Arc};
 
 use bytes::Bytes;
 
-use super::Image;
+use super::{Image, MadeBlock};
 use crate::{
     checksum,
     format::{
@@ -13,16 +13,6 @@ use crate::{
     },
     log::codec::Encoder,
 };
-
-/// A block of a pack's index, made again from the records.
-pub(crate) struct MadeBlock {
-    pub(crate) place: usize,
-    /// Where it begins in the file.
-    pub(crate) offset: u64,
-    /// The bytes of the file, and those of the image.
-    pub(crate) bytes: Vec<u8>,
-    pub(super) raw: Bytes,
-}
 
 impl Image {
     /// The same image with blocks that were made again.

@@ -17,7 +17,7 @@ use crate::{
     index::NumberMap,
     log::{
         frame::Frame,
-        pack::made::MadeBlock,
+        pack::MadeBlock,
         scan::{Scan, is_damage},
         segment::Segment,
     },
