@@ -7,6 +7,8 @@
 //! sequence only the newest can be read, so a state differs only from those at earlier sequences: where no later one can
 //! come any more.
 
+use std::collections::HashMap;
+
 use runlog_log::crc;
 use serde::{Deserialize, Serialize};
 
@@ -49,6 +51,15 @@ pub struct SnapshotChain {
 }
 
 impl SnapshotChain {
+    /// How many bytes its states keep in memory.
+    pub fn bytes(&self) -> usize {
+        let texts = self.states.texts().chain(self.before.texts());
+        // They are few, and most of them the same ones.
+        let each: HashMap<*const u8, usize> =
+            texts.map(|text| (text.as_ptr(), text.len())).collect();
+        each.values().sum()
+    }
+
     /// The next state, as it is to be saved at a sequence, and the chain with it. Once that is durable, the chain is the
     /// one to go on with; where that isn't known, another one has to be begun.
     pub fn next(&self, sequence: u64, whole: &EncodedSnapshot) -> (EncodedSnapshot, Self) {
@@ -232,6 +243,19 @@ mod tests {
         for (at, (sequence, _)) in all.iter().enumerate() {
             assert_eq!(read(&all, *sequence).unwrap(), Some(state(100 + at)));
         }
+    }
+
+    #[test]
+    fn a_chain_keeps_a_state_of_each_level_and_the_first() {
+        let mut chain = SnapshotChain::default();
+        let mut longest = 0;
+        for at in 0..200 {
+            let whole = state(100 + at).encode().unwrap();
+            longest = whole.payload.as_bytes().len();
+            (_, chain) = chain.next(at as u64, &whole);
+        }
+        let states = chain.bytes() / longest;
+        assert!((1..=4).contains(&states), "{states}");
     }
 
     #[test]

@@ -47,8 +47,13 @@ impl<Id> Default for TextChain<Id> {
 impl<Id: Clone> TextChain<Id> {
     /// How many bytes its texts keep in memory, at most: two of them may be one.
     pub(crate) fn bytes(&self) -> usize {
+        self.texts().map(<[u8]>::len).sum()
+    }
+
+    /// The texts that it keeps, some of which may be the same one in memory.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &[u8]> {
         let kept = self.levels.iter().chain(&self.first);
-        kept.map(|kept| kept.text.as_bytes().len()).sum()
+        kept.map(|kept| kept.text.as_bytes())
     }
 
     /// Which earlier text the next one is saved as the difference from, and that difference; `None` where it is saved whole.

@@ -272,7 +272,7 @@ impl RunContext {
         }
         let (store, own) = (&self.inner.store, run.id.to_string());
         let gate = self.inner.store.runs().index().shared().gate(run.id);
-        let mut states = gate.saving().await;
+        let mut saving = gate.saving().await;
         // Commands in the run's flow that wait for other runs keep waiting.
         let (covered, mut before) = load_snapshot(store, run.id, Sequence::MAX)
             .await?
@@ -290,7 +290,7 @@ impl RunContext {
         };
         let (whole, status) = (state.encode()?, &state.status);
         store
-            .save_flow(run.id, &mut states, Sequence(last), &whole, status)
+            .save_flow(run.id, &mut saving, Sequence(last), &whole, status)
             .await?;
         inbox.mark_saved(Taker::Agent, taken);
         Ok(())

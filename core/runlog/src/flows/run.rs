@@ -272,7 +272,7 @@ impl FlowRun {
             Some(inbox) => Some(inbox.writing().await),
             None => None,
         };
-        let mut states = self.gate.saving().await;
+        let mut saving = self.gate.saving().await;
         // The snapshot must list the waiting ones of all commands received so far, and stands behind those that others saved:
         // at an earlier sequence it could take the place of one that theirs differ from, and nobody would read it.
         self.catch_up().await?;
@@ -290,9 +290,9 @@ impl FlowRun {
         self.check_driver()?;
         self.store.check_open_flow(self.run).await?;
         self.store
-            .save_flow(self.run, &mut states, sequence, &whole, &self.state.status)
+            .save_flow(self.run, &mut saving, sequence, &whole, &self.state.status)
             .await?;
-        drop((pass, states));
+        drop((pass, saving));
         if let Some(inbox) = &inbox {
             inbox.mark_saved(Taker::Flow, taken);
         }

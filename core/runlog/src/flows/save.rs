@@ -7,8 +7,9 @@ use crate::{
     Result, Store,
     kernel::{
         flows::FLOWS_STREAM,
-        gates::{SavedStates, goes_on},
+        gates::Saving,
         records::{append, run_stream},
+        saved_states::{SavedStates, goes_on},
     },
 };
 
@@ -75,7 +76,7 @@ impl Store {
     pub(crate) async fn save_flow(
         &self,
         run: RunId,
-        states: &mut SavedStates,
+        saving: &mut Saving,
         sequence: Sequence,
         whole: &EncodedSnapshot,
         status: &str,
@@ -83,7 +84,7 @@ impl Store {
         loop {
             let redactions = self.backend().redactions();
             let stream = self.backend().stream(run_stream(run)).await?;
-            let before = std::mem::take(states).chain(redactions, stream.as_ref());
+            let before = saving.take().chain(redactions, stream.as_ref());
             let (snapshot, chain) = before.next(sequence.0, whole);
             let is_difference = snapshot.is_difference();
             let saved = SavedFlow {
@@ -98,11 +99,11 @@ impl Store {
             let is_whole =
                 self.backend().redactions() == redactions && goes_on(now.as_ref(), stream.as_ref());
             if !is_difference || is_whole {
-                *states = SavedStates {
+                saving.keep(SavedStates {
                     chain,
                     redactions,
                     stream,
-                };
+                });
                 return Ok(());
             }
         }

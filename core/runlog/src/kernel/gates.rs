@@ -12,15 +12,17 @@ use std::{
     },
 };
 
-use runlog_log::StreamInfo;
-use runlog_model::{RunId, SnapshotChain};
+use runlog_model::RunId;
 use tokio::sync::{OwnedMutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio_util::sync::CancellationToken;
+
+use super::saved_states::{KeptStates, SavedStates};
 
 /// The gates of the runs that this process writes to.
 #[derive(Default)]
 pub(crate) struct Gates {
     of_runs: Mutex<HashMap<RunId, Weak<OfRun>>>,
+    states: Mutex<KeptStates>,
 }
 
 /// What the gates of a run share.
@@ -33,36 +35,8 @@ struct OfRun {
     driver: AtomicU64,
     /// The last number that was given; none is given twice.
     last_driver: AtomicU64,
-    states: Arc<tokio::sync::Mutex<SavedStates>>,
-}
-
-/// The states of a run's flow that were saved here, which later ones are saved as differences from. Whoever saves one takes this
-/// first, and puts it back with the new one when that is durable: a state that may be in the log or not, since its save failed
-/// or was given up, could stand in the place of another.
-#[derive(Default)]
-pub(crate) struct SavedStates {
-    pub(crate) chain: SnapshotChain,
-    /// [`Backend::redactions`](runlog_log::Backend::redactions) before that: one of them may be redacted since.
-    pub(crate) redactions: u64,
-    /// The run's stream before that: a truncation may have taken some of them away since, also where the stream is longer again.
-    pub(crate) stream: Option<StreamInfo>,
-}
-
-impl SavedStates {
-    /// The chain to go on with, which is a new one where one of its states may be gone.
-    pub(crate) fn chain(self, redactions: u64, stream: Option<&StreamInfo>) -> SnapshotChain {
-        let is_whole = self.redactions == redactions && goes_on(stream, self.stream.as_ref());
-        if is_whole {
-            self.chain
-        } else {
-            SnapshotChain::default()
-        }
-    }
-}
-
-/// Whether nothing of a stream was taken away since it was as `before`.
-pub(crate) fn goes_on(stream: Option<&StreamInfo>, before: Option<&StreamInfo>) -> bool {
-    before.is_some_and(|before| stream.is_some_and(|stream| stream.goes_on_from(before)))
+    /// Taken by who saves a state of the flow.
+    saving: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// The lock of a run's stream.
@@ -109,8 +83,17 @@ impl Gate {
     }
 
     /// Lets one state of the flow be saved, the flow's handle and the run's agent one after the other.
-    pub(crate) async fn saving(&self) -> OwnedMutexGuard<SavedStates> {
-        Arc::clone(&self.of_run.states).lock_owned().await
+    pub(crate) async fn saving(&self) -> Saving {
+        let _alone = Arc::clone(&self.of_run.saving).lock_owned().await;
+        // A gate of its own, so that what it keeps is forgotten behind it.
+        let gate = self.gates.gate(self.id);
+        Saving { gate, _alone }
+    }
+
+    /// The saved states of all flows. The lock is never held across a wait.
+    fn kept_states(&self) -> MutexGuard<'_, KeptStates> {
+        let states = self.gates.states.lock();
+        states.expect("the states of flows were left broken by a panic")
     }
 
     /// Who drives the flow: a number that another has once somebody has resumed it.
@@ -144,6 +127,25 @@ impl Gate {
     }
 }
 
+/// Lets one state of a flow be saved: the flow's handle and the run's agent do it one after the other.
+pub(crate) struct Saving {
+    gate: Gate,
+    _alone: OwnedMutexGuard<()>,
+}
+
+impl Saving {
+    /// Takes what was saved before. It comes back with [`keep`](Self::keep), with the new state, when that is durable: a state
+    /// that may be in the log or not, since its save failed or was given up, could stand in the place of another.
+    pub(crate) fn take(&mut self) -> SavedStates {
+        self.gate.kept_states().take(self.gate.id)
+    }
+
+    /// Keeps what the next state may differ from.
+    pub(crate) fn keep(&mut self, states: SavedStates) {
+        self.gate.kept_states().keep(self.gate.id, states);
+    }
+}
+
 /// A flow that was taken over, unless what was to be done with it fails.
 pub(crate) struct TakenOver<'a>(Option<(&'a AtomicU64, u64)>);
 
@@ -168,6 +170,7 @@ impl Drop for Gate {
         // No other reference can be taken in between: that needs the list's lock.
         if Arc::strong_count(&self.of_run) == 1 {
             of_runs.remove(&self.id);
+            self.kept_states().take(self.id);
         }
     }
 }
@@ -190,5 +193,24 @@ mod tests {
         assert_eq!(gates.of_runs().len(), 1);
         drop(other);
         assert!(gates.of_runs().is_empty());
+    }
+
+    #[test]
+    fn what_a_flow_saved_is_kept_as_long_as_somebody_has_its_gate() {
+        let gates = Arc::new(Gates::default());
+        let gate = gates.gate(RunId(Uuid::from_u128(1)));
+        let redactions = || {
+            let mut saving = pollster::block_on(gate.saving());
+            let states = saving.take();
+            saving.keep(SavedStates {
+                redactions: states.redactions + 1,
+                ..states
+            });
+            states.redactions
+        };
+        assert_eq!([redactions(), redactions(), redactions()], [0, 1, 2]);
+        drop(gate);
+        assert!(gates.of_runs().is_empty());
+        assert!(gates.states.lock().unwrap().is_empty());
     }
 }

@@ -15,5 +15,6 @@ pub(crate) mod new_session;
 pub(crate) mod often;
 pub(crate) mod records;
 pub(crate) mod runs;
+pub(crate) mod saved_states;
 mod sessions;
 pub(crate) mod store;
