@@ -70,6 +70,8 @@ export interface Row {
   result: number;
   /** Whether it is what a message says beside the results of calls, which are shown with these. */
   beside: boolean;
+  /** The part that has the whole text. */
+  part: string;
   thinking: string;
   images: number;
   hit: boolean;

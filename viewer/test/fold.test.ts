@@ -247,7 +247,7 @@ test("what is said beside a result has a line of its own", async () => {
   const shown = Array.from(lines.items, (entry) => lane.entries.at(entry));
   expect(shown.map((row) => index.rows.kind.at(row))).toEqual([4, 5, 4]);
   const payloads = new Payloads({ record: (position: number) => store.record(position) } as Source);
-  const [, beside] = await Promise.all(shown.map((row) => withPayload(bareRow(index, family, row, family.length, lane), index.rows.kind.at(row), payloads, true)));
+  const [, beside] = await Promise.all(shown.map((row) => withPayload(bareRow(index, family, row, family.length, lane), index, lane, payloads, true)));
   expect(beside).toMatchObject({ kind: "message", label: "user", type: "user", text: "Stop now." });
   const { parts } = await detailsOf(index, family, payloads, shown[1] as number, lane);
   expect(parts.map(({ id, text }) => [id, text])).toEqual([["text", "Stop now."], ["output", "a.txt"], ["json", ""]]);
@@ -299,7 +299,7 @@ test("what failed in a flow is marked, found as an error, and says why", async (
   expect(lane.errors).toBe(3);
   const family = familyOf(index, lane);
   const payloads = new Payloads({ record: (position: number) => store.record(position) } as Source);
-  const rows = await Promise.all(Array.from(family.order, (row) => withPayload(bareRow(index, family, row, family.length, undefined), index.rows.kind.at(row), payloads, false)));
+  const rows = await Promise.all(Array.from(family.order, (row) => withPayload(bareRow(index, family, row, family.length, undefined), index, undefined, payloads, false)));
   expect(rows.filter(({ status }) => status === "error").map(({ text }) => text)).toEqual(["agent:tool · plan · lint · no such file", "node:error · plan · no plan", "flow:error · plan · the node plan failed"]);
   const moments: number[] = [];
   for (let at: number | undefined = 0; (at = nextMoment(index, family, lane, at, "error", true)) !== undefined; ) moments.push(at);

@@ -24,12 +24,12 @@ async function conversationOf(messages: readonly object[]) {
   const payloads = new Payloads({ record: (position: number) => store.record(position) } as Source);
   const { items } = linesOf(index, family, lane, family.length, undefined, new Set());
   const bare = Array.from(items, (entry) => bareRow(index, family, lane.entries.at(entry), family.length, lane));
-  const rows = await Promise.all(bare.map((row) => withPayload(row, index.rows.kind.at(row.row), payloads, true)));
+  const rows = await Promise.all(bare.map((row) => withPayload(row, index, lane, payloads, true)));
   return {
     rows,
     calls: rows.filter(({ kind }) => kind === "call"),
     /** What a list of events shows of each row. */
-    events: () => Promise.all(bare.map(({ row }) => withPayload(bareRow(index, family, row, family.length, lane), index.rows.kind.at(row), payloads, false))),
+    events: () => Promise.all(bare.map(({ row }) => withPayload(bareRow(index, family, row, family.length, lane), index, lane, payloads, false))),
     part: (row: number, part: string) => partOf(index, payloads, row, part, lane),
     details: (row: number) => detailsOf(index, family, payloads, row, lane),
     /** The text of a part of an event. */

@@ -11,7 +11,7 @@ import { view } from "./view.svelte.js";
 const AGAIN_MS = 200;
 const AGAIN_FAILED_MS = 2000;
 
-const nothingIn = (name: string) => `No agent has recorded anything in “${name}” yet. Record a run, then open it again. (Chats alone are not shown here; read them with “runlog chat messages” or over HTTP.)`;
+const nothingIn = (name: string) => `No agent has recorded anything in “${name}” yet, and no chat has a message. Record a run, then open it again.`;
 
 /** Opens recordings. What is asked for last is what comes of it. */
 class Loader {

@@ -10,7 +10,7 @@ import { type Family, familyOf, livingLanes } from "./family.js";
 import { Hits, type NextHit } from "./hits.js";
 import { LogIndex } from "./index.js";
 import { firstWhere } from "./lists.js";
-import { type Lane, entryOf } from "./model.js";
+import { type Lane, entryOf, eventsIn } from "./model.js";
 import { type Target, momentOf, nextMoment } from "./moments.js";
 import { type Opened, firstLaneIn, infoOf } from "./opened.js";
 import { openGiven } from "./opening.js";
@@ -180,7 +180,7 @@ export class Api {
       sessionId: lane.sessionId ?? "",
       status: statusOf(index, lane),
       statusText: run?.text ?? "",
-      events: lane.flowStatus === undefined ? lane.alive.length : family.length,
+      events: lane.flowStatus === undefined ? eventsIn(lane) : family.length,
       said: lane.flowStatus === undefined ? lane.entries.length : family.length,
       isDeleted: this.laneState(id) === "deleted",
       isFlow: lane.flowStatus !== undefined || (lane.entries.length === 0 && family.hasFlowEvents(lane)),
@@ -277,7 +277,7 @@ export class Api {
       if (entry < lane.inherited) row.inherited = titleOf(this.#store.index, index.lanes[lane.forkOf] as Lane);
       rows.push(row);
     }
-    await Promise.all(rows.map((row) => (row.kind === "group" ? row : withPayload(row, index.rows.kind.at(row.row), payloads, true))));
+    await Promise.all(rows.map((row) => (row.kind === "group" ? row : withPayload(row, index, lane, payloads, true))));
     return { from, rows, total };
   }
 
@@ -302,7 +302,7 @@ export class Api {
       row.forgotten = this.#isForgottenBy(row.row, moment);
       rows.push(row);
     }
-    await Promise.all(rows.map((row) => withPayload(row, index.rows.kind.at(row.row), payloads, false)));
+    await Promise.all(rows.map((row) => withPayload(row, index, undefined, payloads, false)));
     return { from, rows, total };
   }
 

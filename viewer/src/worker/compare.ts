@@ -1,13 +1,14 @@
 import { diffArrays, diffWordsWithSpace } from "diff";
 
 import type { ComparedRow, Comparison, Row, TextPiece, Totals } from "../protocol.js";
+import { saidAt } from "./chats.js";
 import { argumentsOf, beginning, readable, saidBy, shown } from "./content.js";
 import { isWithCall } from "./conversation.js";
 import { crc32 } from "./crc.js";
 import { durationOf, familyOf } from "./family.js";
 import type { LogIndex } from "./index.js";
 import { Kind } from "./kinds.js";
-import { Flag, type Lane } from "./model.js";
+import { Flag, type Lane, NONE } from "./model.js";
 import type { Payloads } from "./payloads.js";
 import { bareRow, withPayload } from "./rows.js";
 import { titleOf } from "./titles.js";
@@ -37,7 +38,7 @@ export async function compare(index: LogIndex, payloads: Payloads, left: Lane, r
 /** What a lane has now, without what is shown with something else. */
 function sideOf(index: LogIndex, lane: Lane): Side {
   const { rows } = index;
-  const kept = Array.from(lane.alive, (entry) => lane.entries.at(entry)).filter((row) => (rows.flags.at(row) & Flag.Silent) === 0 && !isWithCall(index, row));
+  const kept = Array.from(lane.alive).filter((entry) => lane.deaths.at(entry) === NONE).map((entry) => lane.entries.at(entry)).filter((row) => (rows.flags.at(row) & Flag.Silent) === 0 && !isWithCall(index, row));
   return { lane, rows: kept };
 }
 
@@ -50,9 +51,13 @@ async function sharedBy(index: LogIndex, payloads: Payloads, [left, right]: [Sid
 
 async function isSame(index: LogIndex, payloads: Payloads, sides: [Side, Side], a: number, b: number): Promise<boolean> {
   if (!(await hasSameResult(index, payloads, sides, a, b))) return false;
-  if (a === b) return true;
-  if (index.rows.kind.at(a) !== index.rows.kind.at(b) || index.rows.bytes.at(a) !== index.rows.bytes.at(b)) return false;
-  return (await signature(index, payloads, a)) === (await signature(index, payloads, b));
+  const { kind, bytes } = index.rows;
+  if (kind.at(a) !== kind.at(b)) return false;
+  // A message of a chat may have been changed in one of them.
+  const isOfChat = kind.at(a) === Kind.ChatMessage;
+  if (a === b && !isOfChat) return true;
+  if (bytes.at(a) !== bytes.at(b) && !isOfChat) return false;
+  return saysSame(index, payloads, sides, a, b);
 }
 
 /** Whether two calls have results that say the same; what is no call has none. A call that a fork shares may have another result there. */
@@ -61,11 +66,15 @@ async function hasSameResult(index: LogIndex, payloads: Payloads, [left, right]:
   if (!isCall(a) || !isCall(b)) return true;
   const [one, other] = [index.answerOf(a, left.lane)?.row, index.answerOf(b, right.lane)?.row];
   if (one === other) return true;
-  return one !== undefined && other !== undefined && (await signature(index, payloads, one)) === (await signature(index, payloads, other));
+  return one !== undefined && other !== undefined && (await saysSame(index, payloads, [left, right], one, other));
 }
 
-async function signature(index: LogIndex, payloads: Payloads, row: number): Promise<string> {
-  const json = (await payloads.at(index.rows.position.at(row)))?.json;
+async function saysSame(index: LogIndex, payloads: Payloads, [left, right]: [Side, Side], a: number, b: number): Promise<boolean> {
+  return (await signature(index, payloads, a, left.lane)) === (await signature(index, payloads, b, right.lane));
+}
+
+async function signature(index: LogIndex, payloads: Payloads, row: number, lane: Lane): Promise<string> {
+  const json = await saidAt(index, payloads, row, lane);
   const kind = index.rows.kind.at(row);
   const tool = `${kind} ${index.rows.tool.at(row)}`;
   if (kind === Kind.ToolCall) return `${tool} ${shown(argumentsOf(json))}`;
@@ -76,7 +85,7 @@ async function signature(index: LogIndex, payloads: Payloads, row: number): Prom
 type Pair = [a: number | undefined, b: number | undefined];
 
 async function pairsOf(index: LogIndex, payloads: Payloads, [left, right]: [Side, Side], shared: number): Promise<Pair[]> {
-  const signed = async (side: Side) => Promise.all(side.rows.slice(shared, shared + ALIGNED_MAX).map((row) => signature(index, payloads, row)));
+  const signed = async (side: Side) => Promise.all(side.rows.slice(shared, shared + ALIGNED_MAX).map((row) => signature(index, payloads, row, side.lane)));
   const [a, b] = [await signed(left), await signed(right)];
   const pairs: Pair[] = [];
   let [i, j] = [shared, shared];
@@ -124,21 +133,21 @@ async function comparedRow(index: LogIndex, payloads: Payloads, [left, right]: [
   const make = async (row: number | undefined, lane: Lane): Promise<Row | undefined> => {
     if (row === undefined) return undefined;
     const family = familyOnce(index, lane);
-    return withPayload(bareRow(index, family, row, family.length, lane), index.rows.kind.at(row), payloads, true);
+    return withPayload(bareRow(index, family, row, family.length, lane), index, lane, payloads, true);
   };
   const [one, other] = [await make(a, left.lane), await make(b, right.lane)];
   if (a === undefined || b === undefined) return { kind: a === undefined ? "right" : "left", left: one, right: other, pieces: [] };
   const sides: [Side, Side] = [left, right];
-  if ((await signature(index, payloads, a)) === (await signature(index, payloads, b)) && (await hasSameResult(index, payloads, sides, a, b))) return { kind: "same", left: one, right: other, pieces: [] };
-  return { kind: "changed", left: one, right: other, pieces: await piecesOf(index, payloads, a, b) };
+  if ((await saysSame(index, payloads, sides, a, b)) && (await hasSameResult(index, payloads, sides, a, b))) return { kind: "same", left: one, right: other, pieces: [] };
+  return { kind: "changed", left: one, right: other, pieces: await piecesOf(index, payloads, sides, a, b) };
 }
 
-async function piecesOf(index: LogIndex, payloads: Payloads, a: number, b: number): Promise<TextPiece[]> {
-  const textOf = async (row: number) => {
-    const json = (await payloads.at(index.rows.position.at(row)))?.json;
+async function piecesOf(index: LogIndex, payloads: Payloads, [left, right]: [Side, Side], a: number, b: number): Promise<TextPiece[]> {
+  const textOf = async (row: number, lane: Lane) => {
+    const json = await saidAt(index, payloads, row, lane);
     return index.rows.kind.at(row) === Kind.ToolCall ? readable(argumentsOf(json)) : beginning(saidBy(json).text, 40).text;
   };
-  const [before, after] = [await textOf(a), await textOf(b)];
+  const [before, after] = [await textOf(a, left.lane), await textOf(b, right.lane)];
   if (before.length + after.length > WORDS_MAX) return [];
   return diffWordsWithSpace(before, after).map((part) => ({ text: part.value, kind: part.added ? "added" : part.removed ? "removed" : "same" }));
 }

@@ -38,6 +38,13 @@ export function saidBy(message: unknown): Said {
   return { ...said, text: texts.join("\n"), thinking: thoughts.join("\n") };
 }
 
+/** A message of a chat, as those of contexts are: who says it, and what it shows. */
+export function chatMessage(message: Json): Json {
+  const { role, type, props } = message;
+  if (!isObject(props)) return { role, type, content: props };
+  return { ...props, role, type, content: props["content"] ?? props["parts"] ?? props["text"] ?? readable(props) };
+}
+
 /** Where a message says what it says. Gemini's has `parts`; an item of OpenAI's Responses that is a result has what the tool gave. */
 function contentOf(message: Json): unknown {
   return message["type"] === "function_call_output" ? message["output"] : (message["content"] ?? message["parts"]);
@@ -282,6 +289,8 @@ export function eventText(kind: number, json: unknown): string {
       const said = json["props"];
       return oneLine([text(json["role"]), shown((isObject(said) ? said["content"] : undefined) ?? said)].filter(Boolean).join(" · "));
     }
+    case Kind.ChatCopied:
+      return "";
     case Kind.ChatMessageChanged:
       return changesIn(json["updates"]);
     case Kind.ChatMessagesDeleted: {
@@ -307,9 +316,9 @@ function stateOfChat(kind: number, json: Json): Json {
   return isObject(state) ? state : json;
 }
 
-/** Whether a record of a chat tells that a step or a request failed. */
-export function hasFailedInChat(kind: number, json: Json): boolean {
-  return [Kind.ChatStep, Kind.ChatStepDifference, Kind.ChatStepChanged, Kind.ChatRequest].some((one) => one === kind) && stateOfChat(kind, json)["status"] === "failed";
+/** What a record of a chat says of how a step or a request stands. */
+export function statusInChat(kind: number, json: Json): unknown {
+  return kind === Kind.ChatCopied ? undefined : stateOfChat(kind, json)["status"];
 }
 
 /** Which fields changed, and what a message says now. */

@@ -55,7 +55,7 @@ export function isForgotten(family: Family, lane: Lane, entry: number, moment: n
   return death !== NONE && (family.rank[death] as number) < moment;
 }
 
-/** How many truncations a lane has had by a moment: what decides which lines there are. */
+/** How many truncations or deletions a lane has had by a moment: what decides which lines there are. */
 export function truncationsBy(family: Family, lane: Lane, moment: number): number {
   return lane.truncations.filter((row) => (family.rank[row] as number) < moment).length;
 }
@@ -110,7 +110,8 @@ export function lineOf(index: LogIndex, row: number): number {
 export function absenceOf(index: LogIndex, family: Family, lane: Lane, row: number, moment: number, passes: Passes | undefined, open: ReadonlySet<number>): Absence | undefined {
   const { rows } = index;
   const line = lineOf(index, row);
-  if (rows.kind.at(line) > Kind.ToolResult || (rows.flags.at(line) & Flag.Silent) !== 0) return "kind";
+  const kind = rows.kind.at(line);
+  if ((kind > Kind.ToolResult && kind !== Kind.ChatMessage) || (rows.flags.at(line) & Flag.Silent) !== 0) return "kind";
   // A result that another agent has of the same call is that one's.
   const isOther = line !== row && rows.lane.at(row) !== lane.index && entryOf(lane, row) < 0;
   const entry = isOther ? -1 : entryOf(lane, line);

@@ -1,10 +1,11 @@
 import type { Details, JsonNode, NodeKind, Part, RawPiece } from "../protocol.js";
 import { argumentsOf, beginning, besideResults, bytesOf, imageType, isObject, parsedText, readable, resultsOf, saidBy } from "./content.js";
+import { saidAt } from "./chats.js";
 import { crc32 } from "./crc.js";
 import { exactDigits, writeExact } from "./exact.js";
 import type { Family } from "./family.js";
 import type { LogIndex } from "./index.js";
-import { Flag, type Lane } from "./model.js";
+import { Flag, type Lane, entryOf } from "./model.js";
 import { Kind, kindName, typeOf } from "./kinds.js";
 import { decodeMeta } from "./meta.js";
 import type { Payloads } from "./payloads.js";
@@ -32,6 +33,10 @@ export async function partOf(index: LogIndex, payloads: Payloads, row: number, p
   const read = () => payloads.at(index.rows.position.at(row));
   if (part === "input") return payloads.value(`input ${row}`, async () => argumentsOf((await read())?.json));
   if (part === "arguments") return payloads.value(`arguments ${row}`, async () => readable(await partOf(index, payloads, row, "input", lane)));
+  // A message of a chat may have been changed: `text@ROW` is what it says after the change of that row.
+  const text = /^text(?:@(\d+))?$/.exec(part);
+  const isOfChat = index.rows.kind.at(row) === Kind.ChatMessage;
+  if (isOfChat && (text !== null || part === "thinking")) return saidBy(await saidAt(index, payloads, row, lane, Number(text?.[1] ?? -1)))[text === null ? "thinking" : "text"];
   const loaded = await read();
   const isResult = index.rows.kind.at(row) === Kind.ToolResult;
   if (part === "text") return saidBy(isResult ? besideResults(loaded?.json) : loaded?.json).text;
@@ -115,9 +120,11 @@ async function partsOf(index: LogIndex, payloads: Payloads, row: number, kind: n
   } else if (kind === Kind.ToolResult) {
     if ((index.rows.flags.at(row) & Flag.SaysMore) !== 0) await add("text", "text");
     await add("output", "output");
-  } else if (kind <= Kind.ToolResult) {
+  } else if (kind <= Kind.ToolResult || kind === Kind.ChatMessage) {
     await add("text", "text");
     await add("thinking", "thinking");
+    const change = lane?.chat?.changes.get(entryOf(lane, row))?.at(-1);
+    if (change !== undefined) await add(`text@${change}`, "text now");
   }
   const raw = (await payloads.at(index.rows.position.at(row)))?.json;
   if (kind !== Kind.ToolCall) addImages(parts, raw);

@@ -1,11 +1,12 @@
 import { type EventHeads, HeadFlag, type HeadsPage, NO_VALUE } from "runlog";
 
 import { type Answer, Answers, type When, idOf } from "./answers.js";
-import { failureIn, hasFailedInChat } from "./content.js";
+import { inheritChat, takeOfChat } from "./chats.js";
+import { failureIn, statusInChat } from "./content.js";
 import { inherited } from "./entries.js";
 import { Kind, isOfChat, isOfFlow, isOfRun } from "./kinds.js";
 import { uuidAt } from "./meta.js";
-import { Columns, Flag, type Lane, type Run, type Session, type Status, newLane } from "./model.js";
+import { type Chat, type ChatLane, Columns, Flag, type Lane, type Run, type Session, type Status, newLane } from "./model.js";
 import type { SourceRecord } from "./source.js";
 import { isFlowSnapshot } from "./states.js";
 import type { NamedTools } from "./tools.js";
@@ -13,6 +14,9 @@ import type { NamedTools } from "./tools.js";
 const utf8 = new TextDecoder();
 
 type Json = Record<string, unknown>;
+
+/** A request that was dismissed isn't gone on with. */
+const STATUS_OF_REQUESTS: Record<string, Status> = { running: "running", completed: "completed", failed: "failed", interrupted: "paused", dismissed: "cancelled" };
 
 /** What is known of a log: every event in columns, and who they belong to. Records are taken in in the order of positions. */
 export class LogIndex {
@@ -42,10 +46,11 @@ export class LogIndex {
 
   #addOne(record: SourceRecord): void {
     const { kind } = record;
-    if (kind >= Kind.SessionCreated && kind <= Kind.SessionRestored) this.#addToCatalog(record);
+    if ((kind >= Kind.SessionCreated && kind <= Kind.SessionRestored) || kind === Kind.ChatChanged) this.#addToCatalog(record);
     else if (kind >= Kind.StreamMade) this.#addControl(record);
     else if (isOfRun(kind)) this.#addOfRun(record);
-    else if (isOfChat(kind) || isOfFlow(kind)) this.#addOther(record);
+    else if (isOfChat(kind)) this.#addOfChat(record);
+    else if (isOfFlow(kind)) this.#addOfFlow(record);
     else if (kind === Kind.ListedFlow) this.#addListedFlow(record);
   }
 
@@ -218,9 +223,10 @@ export class LogIndex {
       case Kind.SessionCreated:
         this.#session(id, json);
         break;
-      case Kind.SessionUpdated: {
+      case Kind.SessionUpdated:
+      case Kind.ChatChanged: {
         const session = this.sessions.get(id);
-        const title = textOf((json["changes"] as Json | undefined)?.["title"]);
+        const title = textOf(((json["changes"] ?? json["updates"]) as Json | undefined)?.["title"]);
         if (session !== undefined && title !== undefined) session.title = title;
         break;
       }
@@ -306,21 +312,36 @@ export class LogIndex {
     lane.runs.push(index);
   }
 
-  #addOther(record: SourceRecord): void {
-    const run = this.runOf(record.stream);
-    const session = this.sessions.get(record.stream);
-    const isFlow = isOfFlow(record.kind);
-    const lane = run?.lane ?? session?.lanes[0] ?? (isFlow ? this.#flow(record).index : -1);
-    let flags = 0;
-    if (isFlow && record.kind !== Kind.FlowDelta && lane >= 0 && record.payload.length < 1 << 20) flags = this.#flowEvent(this.lanes[lane] as Lane, record.payload);
-    // Messages may be long, and none of them fails.
-    const isState = !isFlow && !record.redacted && record.kind >= Kind.ChatStep;
-    if (isState && hasFailedInChat(record.kind, jsonOf(utf8.decode(record.payload)))) {
-      flags = Flag.Error;
-      // A request fails by its step.
-      if (lane >= 0 && record.kind !== Kind.ChatRequest) (this.lanes[lane] as Lane).errors += 1;
-    }
-    this.#row(record, lane, record.timeMs - (this.lanes[lane]?.skew ?? 0), { flags });
+  #addOfFlow(record: SourceRecord): void {
+    const lane = this.lanes[this.runOf(record.stream)?.lane ?? -1] ?? this.#flow(record);
+    const isShort = record.kind !== Kind.FlowDelta && record.payload.length < 1 << 20;
+    this.#row(record, lane.index, record.timeMs - lane.skew, { flags: isShort ? this.#flowEvent(lane, record.payload) : 0 });
+  }
+
+  #addOfChat(record: SourceRecord): void {
+    const lane = this.#chatLane(record.stream);
+    // Messages may be long, and have no status.
+    const status = record.redacted || record.kind < Kind.ChatStep ? undefined : statusInChat(record.kind, jsonOf(utf8.decode(record.payload)));
+    const hasFailed = status === "failed";
+    // A request fails by its step.
+    if (hasFailed && record.kind !== Kind.ChatRequest) lane.errors += 1;
+    if (record.kind === Kind.ChatRequest) lane.chat.status = STATUS_OF_REQUESTS[textOf(status) ?? ""] ?? lane.chat.status;
+    const row = this.#row(record, lane.index, record.timeMs, { flags: hasFailed ? Flag.Error : 0 });
+    takeOfChat(lane, record, row);
+    if (Number.isNaN(lane.firstTime)) lane.firstTime = record.timeMs;
+    lane.lastTime = record.timeMs;
+  }
+
+  /** The lane of the chat of a session, whose stream it is in. */
+  #chatLane(stream: string): ChatLane {
+    const known = this.laneOf(stream);
+    if (known?.chat !== undefined) return known as ChatLane;
+    const session = this.#session(stream);
+    const chat: Chat = { entries: new Map(), original: undefined, changes: new Map(), deleted: 0, status: "none" };
+    const lane = Object.assign(this.#lane(`${stream}/chat`), { name: "chat", sessionId: session.id, chat });
+    this.#laneOf.set(stream, lane.index);
+    session.lanes.push(lane.index);
+    return lane;
   }
 
   /** The lane of a flow that is that of no run. */
@@ -418,12 +439,13 @@ export class LogIndex {
     this.#streams.push(child);
     const parent = this.laneOf(this.#streams[parentNumber] ?? "");
     if (parent === undefined) return;
-    const lane = this.#lane(child);
+    const lane = parent.chat === undefined ? this.#lane(child) : this.#chatLane(child);
     lane.forkOf = parent.index;
     lane.forkAt = record.sequence;
     lane.skew = parent.skew;
     lane.forkRow = this.#row(record, lane.index, record.timeMs - parent.skew);
-    [lane.entries, lane.alive] = inherited(parent.entries, parent.alive, Math.min(record.sequence, parent.alive.length));
+    if (parent.chat !== undefined && lane.chat !== undefined) inheritChat(this.rows, parent as ChatLane, lane as ChatLane, record.sequence, child);
+    else [lane.entries, lane.alive] = inherited(parent.entries, parent.alive, Math.min(record.sequence, parent.alive.length));
     lane.inherited = lane.entries.length;
     lane.firstTime = this.rows.time.at(lane.forkRow);
     lane.lastTime = lane.firstTime;

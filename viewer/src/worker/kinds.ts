@@ -23,9 +23,12 @@ export const Kind = {
   ChatMessagesDeleted: 66,
   ChatStep: 67,
   ChatStepChanged: 68,
+  ChatCopied: 69,
   ChatRequest: 70,
   /** A step that was saved as what differs from the one before. */
   ChatStepDifference: 71,
+  /** In the catalog: a chat was changed, as by a new title. */
+  ChatChanged: 80,
   FlowAgent: 96,
   FlowDelta: 97,
   Flow: 98,
@@ -60,7 +63,7 @@ const NAMES = new Map<number, string>([
   [Kind.ChatMessagesDeleted, "messages deleted"],
   [Kind.ChatStep, "chat step"],
   [Kind.ChatStepChanged, "step changed"],
-  [69, "chat copied"],
+  [Kind.ChatCopied, "chat copied"],
   [Kind.ChatRequest, "chat request"],
   [Kind.ChatStepDifference, "chat step"],
   [Kind.FlowAgent, "agent"],
@@ -96,7 +99,7 @@ export function isOfFlow(kind: number): boolean {
 }
 
 /** The groups that events are filtered by. */
-export const TYPES = ["system", "user", "assistant", "tool", "run", "snapshot", "fork", "truncation", "flow", "other"] as const;
+export const TYPES = ["system", "user", "assistant", "tool", "run", "snapshot", "fork", "truncation", "flow", "chat", "other"] as const;
 export type TypeName = (typeof TYPES)[number];
 
 export function typeOf(kind: number): TypeName {
@@ -109,5 +112,6 @@ export function typeOf(kind: number): TypeName {
   if (kind === Kind.Fork) return "fork";
   if (kind === Kind.Truncate) return "truncation";
   if (isOfFlow(kind)) return "flow";
+  if (isOfChat(kind)) return "chat";
   return "other";
 }

@@ -78,10 +78,23 @@ export interface Run {
   text: string | undefined;
 }
 
-/** One agent's context: a lane of the timeline, a line of the tree. */
+/** What a chat has beside what every lane has. */
+export interface Chat {
+  /** Its messages by their ids: entries. */
+  entries: Map<string, number>;
+  /** Adds to these what a copy has of its original, once: ids are others in a copy, and seldom asked for. */
+  original: (() => void) | undefined;
+  /** The changes of messages, by their entries: rows. */
+  changes: Map<number, number[]>;
+  deleted: number;
+  /** How its latest request stands. */
+  status: Status;
+}
+
+/** One agent's context, a chat, or a flow by itself: a lane of the timeline, a line of the tree. */
 export interface Lane {
   index: number;
-  /** The instance's id, which is its stream's. */
+  /** The instance's id, which is its stream's; a chat has one of its own, since its stream's is its session's. */
   id: string;
   name: string;
   sessionId: string | undefined;
@@ -95,7 +108,7 @@ export interface Lane {
   entries: Entries;
   deaths: Deaths;
   alive: Alive;
-  /** Rows of truncations. */
+  /** Rows of truncations; of a chat those of deletions. */
   truncations: number[];
   snapshots: number[];
   runs: number[];
@@ -116,9 +129,13 @@ export interface Lane {
   lastTime: number;
   /** The status of a flow by itself, as its latest snapshot says it; undefined for what is none. */
   flowStatus: Status | undefined;
+  /** What it has as a chat; undefined for what is none. */
+  chat: Chat | undefined;
   /** How much later its records were written than they happened: those of an import have the times of the import. */
   skew: number;
 }
+
+export type ChatLane = Lane & { chat: Chat };
 
 export function newLane(index: number, id: string): Lane {
   return {
@@ -149,8 +166,14 @@ export function newLane(index: number, id: string): Lane {
     firstTime: Number.NaN,
     lastTime: Number.NaN,
     flowStatus: undefined,
+    chat: undefined,
     skew: 0,
   };
+}
+
+/** How many events a lane has now: of what was truncated or deleted none. */
+export function eventsIn(lane: Lane): number {
+  return lane.chat === undefined ? lane.alive.length : lane.entries.length - lane.chat.deleted;
 }
 
 /** The entry of an event in a lane; -1 where it isn't one of it. */

@@ -9,6 +9,9 @@ import { Flag, type Lane } from "./model.js";
 /** Where to go: the next event of the lane, the next step of it, or the next error of anyone. */
 export type Target = "event" | "step" | "error";
 
+/** What begins or saves a step of a chat. */
+const STEPS_OF_CHATS: readonly number[] = [Kind.ChatStep, Kind.ChatStepDifference];
+
 /** The event right before a moment; none before the first. */
 export function momentOf(index: LogIndex, family: Family, at: number): Moment | undefined {
   const { rows } = index;
@@ -39,6 +42,7 @@ export function nextMoment(index: LogIndex, family: Family, lane: Lane, at: numb
     if (what === "error") return (rows.flags.at(row) & Flag.Error) !== 0 && rows.kind.at(row) !== Kind.ToolCall;
     if (!isOfLane(row)) return false;
     if (lane.flowStatus !== undefined) return what === "event";
+    if (lane.chat !== undefined) return what === "event" || STEPS_OF_CHATS.includes(rows.kind.at(row));
     return what === "event" ? rows.kind.at(row) <= Kind.ToolResult : rows.kind.at(row) === Kind.StepStarted;
   };
   for (let rank = forward ? at : at - 2; rank >= 0 && rank < family.length; rank += forward ? 1 : -1) {

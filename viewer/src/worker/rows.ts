@@ -2,10 +2,11 @@
 
 import type { Outcome, Row } from "../protocol.js";
 import type { Answer } from "./answers.js";
-import { argumentsOf, beginning, besideResults, callsIn, eventText, isObject, oneLine, saidBy, tellingArgument } from "./content.js";
+import { changesBy, saidAt } from "./chats.js";
+import { type Said, argumentsOf, beginning, besideResults, callsIn, eventText, isObject, oneLine, saidBy, shown, tellingArgument } from "./content.js";
 import type { Family } from "./family.js";
 import type { LogIndex } from "./index.js";
-import { Kind, kindName, typeOf } from "./kinds.js";
+import { Kind, type TypeName, kindName, typeOf } from "./kinds.js";
 import { Flag, type Lane } from "./model.js";
 import type { Payloads } from "./payloads.js";
 
@@ -30,6 +31,9 @@ function beginningOf({ rows }: LogIndex, row: number): string {
   return first === row ? `step ${step}` : `step ${step}, from position ${rows.position.at(first)} on`;
 }
 
+/** The part with the text of a message as it was after its changes. */
+const partOf = (changes: number[]) => (changes.length === 0 ? "text" : `text@${changes.at(-1)}`);
+
 /** A row without what its payload says. */
 export function bareRow(index: LogIndex, family: Family, row: number, moment: number, lane: Lane | undefined): Row {
   const { rows } = index;
@@ -53,6 +57,7 @@ export function bareRow(index: LogIndex, family: Family, row: number, moment: nu
     agent: owner?.name ?? "",
     time: rows.time.at(row),
     step: rows.step.at(row),
+    part: partOf(changesBy(family, lane, row, moment)),
     text: kind === Kind.StepStarted && (flags & Flag.Redacted) === 0 ? beginningOf(index, row) : "",
     lines: 1,
     chars: 0,
@@ -76,9 +81,11 @@ export function bareRow(index: LogIndex, family: Family, row: number, moment: nu
 }
 
 /** Adds what the payload says. One that can't be shown says why in its row: the others are there all the same. */
-export async function withPayload(row: Row, kind: number, payloads: Payloads, asMessage: boolean): Promise<Row> {
+export async function withPayload(row: Row, index: LogIndex, lane: Lane | undefined, payloads: Payloads, asMessage: boolean): Promise<Row> {
+  const kind = index.rows.kind.at(row.row);
   try {
-    return await filled(row, kind, payloads, asMessage);
+    const isChat = asMessage && kind === Kind.ChatMessage;
+    return isChat ? await chatRow(row, index, lane, payloads) : await filled(row, kind, payloads, asMessage);
   } catch (error) {
     row.text = `can't be shown: ${error instanceof Error ? error.message : String(error)}`;
     if (asMessage) row.kind = kind === Kind.ToolCall ? "call" : "message";
@@ -112,14 +119,37 @@ async function filled(row: Row, kind: number, payloads: Payloads, asMessage: boo
     row.text = oneLine(said.text || callsIn(json) || said.thinking);
     return row;
   }
-  row.kind = "message";
   // Whoever gave the results says it: in these forms they are messages of the user's.
   if (row.beside) [row.type, row.label] = [typeOf(Kind.User), kindName(Kind.User)];
   const saysNothing = said.text === "" && said.thinking === "" && said.images.length === 0;
-  const begin = beginning(saysNothing ? callsIn(json) : said.text);
+  return asSaid(row, said, saysNothing ? callsIn(json) : said.text);
+}
+
+/** Adds what a message says, to be shown as one. */
+function asSaid(row: Row, said: Said, text: string): Row {
+  row.kind = "message";
+  row.images = said.images.length;
+  const begin = beginning(text);
   row.text = begin.text;
   row.lines = begin.lines;
   row.chars = begin.chars;
   row.thinking = beginning(said.thinking, 3).text;
   return row;
+}
+
+const ROLES: readonly TypeName[] = ["user", "assistant", "system"];
+
+/** A message of a chat, as its changes left it. */
+async function chatRow(row: Row, index: LogIndex, lane: Lane | undefined, payloads: Payloads): Promise<Row> {
+  row.kind = "message";
+  row.gone = (await payloads.at(row.position)) === undefined;
+  if (row.gone || row.redacted) return row;
+  const until = Number(/@(\d+)$/.exec(row.part)?.[1] ?? -1);
+  const message = await saidAt(index, payloads, row.row, lane, until);
+  if (!isObject(message)) return row;
+  const [role, type] = [shown(message["role"]), message["type"]];
+  row.type = ROLES.find((known) => known === role) ?? "chat";
+  row.label = [role, type === "text" ? "" : shown(type), until < 0 ? "" : "changed"].filter((word) => word !== "").join(" · ");
+  const said = saidBy(message);
+  return asSaid(row, said, said.text);
 }

@@ -1,12 +1,12 @@
 import type { LaneStatus, TreeRow } from "../protocol.js";
 import { durationOf, parentOf } from "./family.js";
 import type { LogIndex } from "./index.js";
-import type { Lane, Session } from "./model.js";
+import { type Lane, type Session, eventsIn } from "./model.js";
 import { copyTitle, sessionTitle } from "./titles.js";
 
 /** How an agent's latest run stands. */
 export function statusOf(index: LogIndex, lane: Lane): LaneStatus {
-  return index.runs[lane.runs.at(-1) ?? -1]?.status ?? lane.flowStatus ?? "none";
+  return index.runs[lane.runs.at(-1) ?? -1]?.status ?? lane.flowStatus ?? lane.chat?.status ?? "none";
 }
 
 interface Node {
@@ -139,7 +139,7 @@ export class Tree {
       title,
       status: statusOf(this.index, own),
       // As in the header: what was truncated isn't counted.
-      count: own.flowStatus === undefined ? own.alive.length : own.messages + own.toolCalls,
+      count: own.flowStatus === undefined ? eventsIn(own) : own.messages + own.toolCalls,
       errors: own.errors,
       durationMs: durationOf(own),
       tokens: own.tokensIn + own.tokensOut,

@@ -1,0 +1,155 @@
+// A chat is a lane of its session: its messages are the entries, with what was changed in them and what was deleted.
+
+import { chatMessage, isObject } from "./content.js";
+import { Alive, Entries, NONE } from "./entries.js";
+import type { Family } from "./family.js";
+import type { LogIndex } from "./index.js";
+import { Kind } from "./kinds.js";
+import { u32 } from "./lists.js";
+import { type Chat, type ChatLane, type Columns, type Lane, entryOf } from "./model.js";
+import type { Payloads } from "./payloads.js";
+import type { SourceRecord } from "./source.js";
+
+type Json = Record<string, unknown>;
+
+const utf8 = new TextDecoder();
+const ascii = new TextEncoder();
+
+/** The id of a message stands first in its record: a long one needn't be read whole. */
+const HEAD_BYTES = 512;
+
+/** Takes in a record of a chat that has this row. */
+export function takeOfChat(lane: ChatLane, record: SourceRecord, row: number): void {
+  const { chat } = lane;
+  if (record.kind === Kind.ChatMessage) {
+    const entry = lane.entries.length;
+    lane.entries.push(row);
+    lane.alive.put(entry, entry);
+    lane.messages += 1;
+    const id = record.redacted ? undefined : idIn(record.payload);
+    if (id !== undefined && !chat.entries.has(id)) chat.entries.set(id, entry);
+  } else if (record.kind === Kind.ChatMessageChanged && !record.redacted) {
+    const entry = entryNamed(chat, jsonOf(record.payload)["message_id"]);
+    if (entry === undefined) return;
+    const others = chat.changes.get(entry);
+    if (others === undefined) chat.changes.set(entry, [row]);
+    else others.push(row);
+  } else if (record.kind === Kind.ChatMessagesDeleted && !record.redacted) {
+    const ids = jsonOf(record.payload)["message_ids"];
+    lane.truncations.push(row);
+    for (const id of Array.isArray(ids) ? ids : []) {
+      const entry = entryNamed(chat, id);
+      if (entry === undefined || lane.deaths.at(entry) !== NONE) continue;
+      lane.deaths.set(entry, row);
+      chat.deleted += 1;
+    }
+  }
+}
+
+/** Gives a copy what its original had at a sequence: of what was deleted by then nothing. */
+export function inheritChat(rows: Columns, parent: ChatLane, lane: ChatLane, at: number, copy: string): void {
+  const { chat: original } = parent;
+  const { chat } = lane;
+  const own = u32();
+  /** Entries of the copy by those of the original. */
+  const now = new Map<number, number>();
+  for (let entry = 0; entry < parent.entries.length; entry++) {
+    const row = parent.entries.at(entry);
+    if (rows.sequence.at(row) > at) break;
+    const death = parent.deaths.at(entry);
+    if (death !== NONE && rows.sequence.at(death) <= at) continue;
+    now.set(entry, own.length);
+    own.push(row);
+  }
+  chat.status = original.status;
+  lane.entries = new Entries(own.view().slice());
+  lane.alive = new Alive(own.length);
+  for (const [entry, changes] of original.changes) {
+    const inCopy = now.get(entry);
+    const before = changes.filter((row) => rows.sequence.at(row) <= at);
+    if (inCopy !== undefined && before.length > 0) chat.changes.set(inCopy, before);
+  }
+  chat.original = () => {
+    nameAll(original);
+    for (const [id, entry] of original.entries) {
+      const inCopy = now.get(entry);
+      if (inCopy !== undefined) chat.entries.set(idInCopy(copy, id), inCopy);
+    }
+  };
+}
+
+/** The changes of a message that a lane has by a moment: their rows. None for what is no message of a chat. */
+export function changesBy(family: Family, lane: Lane | undefined, row: number, moment: number): number[] {
+  const changes = lane?.chat?.changes.get(entryOf(lane, row)) ?? [];
+  return changes.filter((change) => (family.rank[change] as number) < moment);
+}
+
+/** What an event says, as JSON; of a message of a chat the message, with the changes that it has in a lane up to a row. */
+export async function saidAt(index: LogIndex, payloads: Payloads, row: number, lane: Lane | undefined, until = Infinity): Promise<unknown> {
+  const json = (await payloads.at(index.rows.position.at(row)))?.json;
+  if (index.rows.kind.at(row) !== Kind.ChatMessage || !isObject(json)) return json;
+  const changes = lane?.chat?.changes.get(entryOf(lane, row)) ?? [];
+  return chatMessage(await changed(index, payloads, json, changes.filter((change) => change <= until)));
+}
+
+/** A message as its changes left it. One that was redacted changes nothing any more. */
+async function changed(index: LogIndex, payloads: Payloads, message: Json, changes: number[]): Promise<Json> {
+  const now = { ...message };
+  for (const row of changes) {
+    const change = (await payloads.at(index.rows.position.at(row)))?.json;
+    const updates = isObject(change) ? change["updates"] : undefined;
+    if (!isObject(updates)) continue;
+    for (const [field, value] of Object.entries(updates)) {
+      if (value === null) delete now[field];
+      else now[field] = value;
+    }
+  }
+  return now;
+}
+
+function entryNamed(chat: Chat, id: unknown): number | undefined {
+  if (typeof id !== "string") return undefined;
+  if (!chat.entries.has(id)) nameAll(chat);
+  return chat.entries.get(id);
+}
+
+/** Names what a copy has of its original, by the ids that they have in the copy. */
+function nameAll(chat: Chat): void {
+  chat.original?.();
+  chat.original = undefined;
+}
+
+function idIn(payload: Uint8Array): string | undefined {
+  const head = /^\{(?:"id":\d+,)?"message_id":("(?:[^"\\]|\\.)*")/.exec(utf8.decode(payload.subarray(0, HEAD_BYTES)));
+  const id = head === null ? jsonOf(payload)["message_id"] : JSON.parse(head[1] as string);
+  return typeof id === "string" && id !== "" ? id : undefined;
+}
+
+function jsonOf(payload: Uint8Array): Json {
+  try {
+    const value: unknown = JSON.parse(utf8.decode(payload));
+    return isObject(value) ? value : {};
+  } catch {
+    return {};
+  }
+}
+
+// As `core/model/src/chat/copied.rs` has it: FNV-1a of 128 bits.
+const OFFSET = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58dn;
+const PRIME = 0x0000_0000_0100_0000_0000_0000_0000_013bn;
+const MARK_BYTES = 6;
+
+const hashOf = (bytes: Iterable<number>, hash = OFFSET): bigint => {
+  for (const byte of bytes) hash = BigInt.asUintN(128, (hash ^ BigInt(byte)) * PRIME);
+  return hash;
+};
+const hexOf = (hash: bigint) => hash.toString(16).padStart(32, "0");
+
+/** The id in a copy, which is named by its session, for an id of the original. */
+export function idInCopy(session: string, id: string): string {
+  const copy = hashOf(session.replaceAll("-", "").match(/../g)?.map((byte) => Number.parseInt(byte, 16)) ?? []);
+  const hex = hexOf(copy).slice(0, 2 * MARK_BYTES) + hexOf(hashOf(ascii.encode(id), copy)).slice(2 * MARK_BYTES);
+  const variant = ((Number.parseInt(hex[16] as string, 16) & 3) | 8).toString(16);
+  const uuid = `${hex.slice(0, 12)}8${hex.slice(13, 16)}${variant}${hex.slice(17)}`;
+  return [uuid.slice(0, 8), uuid.slice(8, 12), uuid.slice(12, 16), uuid.slice(16, 20), uuid.slice(20)].join("-");
+}
