@@ -32,6 +32,9 @@ export interface TreeRow {
   forkAt: number | undefined;
   children: number;
   open: boolean;
+  /** Which one it is of those shown below the same one, from 1, and how many these are. */
+  place: number;
+  siblings: number;
   /** The lane to open for it. */
   laneId: string | undefined;
 }

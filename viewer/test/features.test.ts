@@ -49,6 +49,29 @@ test("help and the filter give the focus back when they are closed", async () =>
   await close();
 });
 
+test("rows of the tree say which of their siblings they are, and a list names no row that is scrolled out", async () => {
+  const { page, told, close } = await app.open("?example", { viewport: { width: 1440, height: 500 } });
+  await page.getByText("I'll look at the project first.").waitFor();
+  const levels = await page.getByRole("treeitem").evaluateAll((rows) => rows.map((row) => ["level", "posinset", "setsize"].map((name) => Number(row.getAttribute(`aria-${name}`)))));
+  const below = (level: number) => levels.filter(([one]) => one === level);
+  expect(below(1).map(([, place]) => place)).toEqual(below(1).map((_, at) => at + 1));
+  for (const [, place, size] of levels) expect([place, size]).toEqual([expect.any(Number), expect.any(Number)]);
+  expect(levels.every(([, place, size]) => (place as number) >= 1 && (place as number) <= (size as number))).toBe(true);
+  expect(Math.max(...levels.map(([, , size]) => size as number))).toBeGreaterThan(2);
+  await page.locator("#tab-events").click();
+  const list = page.locator("#view .viewport");
+  await page.locator(".events .row").first().click();
+  const named = () => list.getAttribute("aria-activedescendant");
+  await expect.poll(named).toMatch(/^event-\d+$/);
+  const first = await named();
+  await list.evaluate((one) => (one.scrollTop = one.scrollHeight));
+  await expect.poll(named).toBe(null);
+  await list.evaluate((one) => (one.scrollTop = 0));
+  await expect.poll(named).toBe(first);
+  expect(told).toEqual([]);
+  await close();
+});
+
 test("the tree is folded and unfolded by keys", async () => {
   const { page, told, close } = await app.open();
   await page.getByText("I'll look at the project first.").waitFor();

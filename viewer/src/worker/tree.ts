@@ -15,6 +15,26 @@ interface Node {
   session: Session | undefined;
   lane: Lane | undefined;
   children: number;
+  /** Which one it is of those that are shown below the same one, from 1, and how many these are. */
+  place: number;
+  siblings: number;
+}
+
+/** Tells each node which of its siblings it is. */
+function counted(nodes: Node[]): Node[] {
+  /** Of each depth those that are below the same node, so far. */
+  const open: (Node[] | undefined)[] = [];
+  const close = (depth: number) => {
+    // With a filter, levels between may be missing.
+    for (const siblings of open.splice(depth)) for (const node of siblings ?? []) node.siblings = siblings?.length ?? 0;
+  };
+  for (const node of nodes) {
+    close(node.depth + 1);
+    const siblings = (open[node.depth] ??= []);
+    node.place = siblings.push(node);
+  }
+  close(0);
+  return nodes;
 }
 
 /** Sessions, and the agents in them below who spawned them; a fork stands below what it is a fork of. */
@@ -75,7 +95,7 @@ export class Tree {
       for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
         const [lane, level] = next;
         const below = children.get(lane.index) ?? [];
-        if (matches(lane)) nodes.push({ id: lane.id, depth: level, session: undefined, lane, children: below.length });
+        if (matches(lane)) nodes.push({ id: lane.id, depth: level, session: undefined, lane, children: below.length, place: 0, siblings: 0 });
         if (this.#isOpen(lane.id, below.length)) for (const child of below.toReversed()) stack.push([child, level + 1]);
       }
     };
@@ -85,13 +105,13 @@ export class Tree {
       if (roots.length === 0) continue;
       const at = nodes.length;
       if (this.#isOpen(session.id, 0)) visit(roots, 1);
-      if (this.#filter === "" || nodes.length > at) nodes.splice(at, 0, { id: session.id, depth: 0, session, lane: undefined, children: session.lanes.length });
+      if (this.#filter === "" || nodes.length > at) nodes.splice(at, 0, { id: session.id, depth: 0, session, lane: undefined, children: session.lanes.length, place: 0, siblings: 0 });
     }
     visit(
       this.index.lanes.filter((lane) => lane.sessionId === undefined),
       0,
     );
-    return nodes;
+    return counted(nodes);
   }
 
   #children(): Map<number, Lane[]> {
@@ -124,7 +144,7 @@ export class Tree {
   #row(node: Node): TreeRow {
     const { lane, session } = node;
     const open = this.#isOpen(node.id, session === undefined ? node.children : 0);
-    const base = { id: node.id, depth: node.depth, children: node.children, open };
+    const base = { id: node.id, depth: node.depth, children: node.children, open, place: node.place, siblings: node.siblings };
     if (session !== undefined) {
       const root = this.index.lanes[session.lanes[0] ?? -1];
       const title = sessionTitle(session);
