@@ -1,7 +1,8 @@
 import type { ContextEventHead, ContextEventType, EventHeads, Role, ToolMark } from "./generated/types.js";
 import { showsItsJson } from "./inspect.js";
 import { type RawJson, parseBytes, textOf } from "./json.js";
-import { unpackContents } from "./packed.js";
+import { inPieces, parseList } from "./long-lists.js";
+import { splitContents, unpackContents } from "./packed.js";
 
 /**
  * Who a message is from, in the providers' own words: `developer` is read as `system`, `function` as `tool`, and `model`, Gemini's, as
@@ -167,8 +168,9 @@ export function unpackEvents(bytes: Uint8Array): { events: ContextEvent[]; next:
   return { events: heads.events.map((head) => new ContextEvent(heads.instance, head, take(head.length))), next: heads.next };
 }
 
-/** Messages, each with its content. @internal */
-export function unpackMessages(bytes: Uint8Array): Message[] {
-  const { heads, take } = unpackContents<[sequence: number, role: Role, length: number][]>(bytes);
-  return heads.map(([sequence, role, length]) => new Message(sequence, role, take(length)));
+/** Messages, each with its content. Many are read in pieces, between which the event loop goes on. @internal */
+export async function unpackMessages(bytes: Uint8Array): Promise<Message[]> {
+  const { heads, take } = splitContents(bytes);
+  const list = await parseList<[sequence: number, role: Role, length: number]>(heads);
+  return inPieces(list, () => 0, ([sequence, role, length]) => new Message(sequence, role, take(length)));
 }

@@ -3,6 +3,8 @@ import { parseBytes, textOf } from "./json.js";
 
 /** How many bytes of JSON are read at once: some 3 ms of work. */
 const PIECE_BYTES = 512 << 10;
+/** Making an object of something takes as long as reading so many bytes. */
+const OBJECT_BYTES = 128;
 
 /**
  * The elements of a JSON array in UTF-8. A long one is read in pieces, between which the event loop goes on.
@@ -24,7 +26,8 @@ export async function parseList<T>(bytes: Uint8Array): Promise<T[]> {
 /**
  * The elements of an array from where one begins, and where they end: as many as have the size of a piece.
  *
- * Where elements end is tried, instead of looking at each character: the text before a comma between braces is parsed as an array.
+ * Where elements end is tried, instead of looking at each character: the text before a comma between two objects or two arrays is
+ * parsed as an array.
  * If that comma is one of text, or of something nested, the array isn't whole there, and a place twice as far away is tried.
  */
 function firstElements<T>(bytes: Uint8Array, from: number): { items: T[]; end: number } {
@@ -38,13 +41,34 @@ function firstElements<T>(bytes: Uint8Array, from: number): { items: T[]; end: n
   }
 }
 
-/** The next comma between two braces, or the bracket at the end. */
+/** The next comma between two objects or two arrays, or the bracket at the end. */
 function commaAfter(bytes: Uint8Array, from: number): number {
-  const [closing, comma, opening] = [0x7d, 0x2c, 0x7b];
+  const comma = 0x2c;
   for (let at = bytes.indexOf(comma, from); at > 0; at = bytes.indexOf(comma, at + 1)) {
-    if (bytes[at - 1] === closing && bytes[at + 1] === opening) return at;
+    const [before, after] = [bytes[at - 1], bytes[at + 1]];
+    const isBetween = (before === 0x7d && after === 0x7b) || (before === 0x5d && after === 0x5b);
+    if (isBetween) return at;
   }
   return bytes.length - 1;
+}
+
+/**
+ * What is made of each of many things of so many bytes, in pieces, between which the event loop goes on.
+ *
+ * @internal
+ */
+export async function inPieces<T, R>(things: readonly T[], bytesOf: (thing: T) => number, make: (thing: T) => R): Promise<R[]> {
+  const made: R[] = [];
+  let bytes = 0;
+  for (const thing of things) {
+    if (bytes >= PIECE_BYTES) {
+      bytes = 0;
+      await turnOfOthers();
+    }
+    bytes += bytesOf(thing) + OBJECT_BYTES;
+    made.push(make(thing));
+  }
+  return made;
 }
 
 // Kept from the beginning: those of a test that makes up the time don't go on by themselves.

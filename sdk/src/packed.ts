@@ -125,13 +125,18 @@ export interface Contents<T> {
 
 /** Reads heads, and the contents beside them. @internal */
 export function unpackContents<T>(bytes: Uint8Array): Contents<T> {
+  const { heads, take } = splitContents(bytes);
+  return { heads: JSON.parse(textOf(heads)) as T, take };
+}
+
+/** Heads, as JSON, and the contents beside them. @internal */
+export function splitContents(bytes: Uint8Array): Contents<Uint8Array> {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const end = 4 + view.getUint32(0, true);
-  const heads = JSON.parse(textOf(bytes.subarray(4, end))) as T;
   // After the bracket of the array.
   let at = end + 1;
   return {
-    heads,
+    heads: bytes.subarray(4, end),
     take(length) {
       const content = bytes.subarray(at, at + length);
       at += length + 1;

@@ -16,6 +16,7 @@ import type {
 } from "./generated/types.js";
 import type { Handle, Made } from "./handle.js";
 import { messageList } from "./json.js";
+import { inPieces } from "./long-lists.js";
 import type { Page } from "./pages.js";
 import { RunRecorder, outputOf } from "./recorder.js";
 import { type NewRun, RUN_GIVEN_AS, RunMessage, ToolCall, placeOf } from "./run-types.js";
@@ -89,11 +90,12 @@ export class Runs {
   async resume(runId: string, options: ResumeOptions = {}): Promise<ResumedRun> {
     const made = await this.#handle.made("resumeRun", { run: runId, options: givenResume(options) });
     const { run, dangling } = made.told;
-    const rawMessages = unpackMessages(made.bytes ?? new Uint8Array());
+    const recorder = new RunRecorder(made.handle<RecorderCalls>("the run's recorder"), run);
+    const rawMessages = await unpackMessages(made.bytes ?? new Uint8Array());
     return {
-      recorder: new RunRecorder(made.handle<RecorderCalls>("the run's recorder"), run),
+      recorder,
       run,
-      messages: rawMessages.map((message) => message.value<Record<string, unknown>>()),
+      messages: await inPieces(rawMessages, ({ bytes }) => bytes.length, (message) => message.value<Record<string, unknown>>()),
       rawMessages,
       dangling,
     };

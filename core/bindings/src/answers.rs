@@ -7,7 +7,8 @@ use serde::Serialize;
 use crate::{
     Failure, Reply, Result,
     object::{Object, Scope},
-    tasks::Answer,
+    reads::Reads,
+    tasks::{Answer, Lane},
     written::to_javascript,
 };
 
@@ -139,6 +140,19 @@ async fn reply<T: IntoReply, E: Into<Failure>>(
 /// An answer that is known at once.
 pub(crate) fn known<T: IntoReply, E: Into<Failure>>(value: std::result::Result<T, E>) -> Typed<T> {
     Answer::known(value.map_err(Into::into).and_then(T::into_reply)).into()
+}
+
+/// The answer of a read, which may block, from where reads run.
+pub(crate) fn read<T: IntoReply, E: Into<Failure>>(
+    reads: &Reads,
+    future: impl Future<Output = std::result::Result<T, E>> + Send + 'static,
+) -> Typed<T> {
+    let future = Box::pin(async move { future.await.map_err(Into::into)?.into_reply() });
+    Answer {
+        lane: Lane::Own,
+        future: reads.run(future),
+    }
+    .into()
 }
 
 /// The answer of a future that doesn't write.

@@ -120,7 +120,7 @@ async fn page_of_events(
     pack_events(instance, page, next)
 }
 
-async fn replay(store: Store, instance: InstanceId, from: u64) -> Result<Vec<Message>> {
+pub(crate) async fn replay(store: Store, instance: InstanceId, from: u64) -> Result<Vec<Message>> {
     let context = store.context(instance).await?;
     Ok(context.replay_from_sequence(from).await?)
 }

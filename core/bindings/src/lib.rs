@@ -26,6 +26,7 @@ mod open_store;
 mod orchestrator;
 mod packed;
 mod progress;
+mod reads;
 mod recorder;
 mod remote;
 mod reply;

@@ -10,7 +10,7 @@ use std::{
 };
 
 use runlog::{
-    AgentDefinition, Orchestrator, Run, RunId,
+    AgentDefinition, Orchestrator, Run, RunId, Store,
     agents::{
         Execution, Executor, OrchestratorOptions, ResumeReport, RunContext, RunHandle, SpawnResult,
         StartAgent,
@@ -27,6 +27,7 @@ use crate::{
     arguments::Input,
     calls::calls,
     object::{Object, Scope},
+    reads::Reads,
     recorder::stop_of,
     remote::{Ask, EventLoop, Remote},
     run_context::RunContextObject,
@@ -56,6 +57,8 @@ pub(crate) struct HandleObject {
 struct JavaScript {
     remote: Arc<Remote>,
     orchestrator: u64,
+    /// The store, and where its reads run.
+    reads: (Store, Reads),
 }
 
 impl Executor for JavaScript {
@@ -64,6 +67,7 @@ impl Executor for JavaScript {
         self.remote.ask(Ask::Execute {
             orchestrator: self.orchestrator,
             run: Box::new(run),
+            reads: self.reads.clone(),
             done,
         });
         Box::pin(async move {
@@ -155,6 +159,7 @@ pub(crate) fn asked(scope: &Scope, ask: Ask) -> Result<Reply> {
         Ask::Execute {
             orchestrator,
             run,
+            reads,
             done,
         } => {
             let (definition, task, depth) = (run.definition(), run.task(), run.depth());
@@ -170,7 +175,7 @@ pub(crate) fn asked(scope: &Scope, ask: Ask) -> Result<Reply> {
             Ok(reply.with_handle(
                 scope
                     .objects
-                    .add(Rc::new(RunContextObject::new(*run, done)))?,
+                    .add(Rc::new(RunContextObject::new(*run, reads, done)))?,
             ))
         }
     }
@@ -194,11 +199,12 @@ fn orchestrate(
 }
 
 impl OrchestratorObject {
-    fn executor(&self) -> JavaScript {
-        JavaScript {
+    fn executor(&self) -> Result<JavaScript> {
+        Ok(JavaScript {
             remote: Arc::clone(&self.remote),
             orchestrator: self.id,
-        }
+            reads: (self.of.store()?, self.of.reads()),
+        })
     }
 
     fn handle(&self, scope: &Scope, handle: RunHandle) -> Result<Made<RunId>> {
@@ -254,8 +260,8 @@ pub(crate) mod calls_of_orchestrator {
         register { agent_name: Option<String> } -> () =>
             {
                 match agent_name {
-                    Some(name) => orchestrator.register(name, of.executor()),
-                    None => orchestrator.register_default(of.executor()),
+                    Some(name) => orchestrator.register(name, of.executor()?),
+                    None => orchestrator.register_default(of.executor()?),
                 }
                 known(Ok::<_, Failure>(()))
             };

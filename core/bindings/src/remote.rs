@@ -9,10 +9,13 @@ use std::{
     time::Duration,
 };
 
-use runlog::agents::{AgentEnd, AgentError, RunContext, Runtime, Task};
+use runlog::{
+    Store,
+    agents::{AgentEnd, AgentError, RunContext, Runtime, Task},
+};
 use tokio::sync::oneshot;
 
-use crate::tasks::Woken;
+use crate::{reads::Reads, tasks::Woken};
 
 /// How an agent's work ends.
 pub(crate) type Done = oneshot::Sender<Result<AgentEnd, AgentError>>;
@@ -27,6 +30,7 @@ pub(crate) enum Ask {
     Execute {
         orchestrator: u64,
         run: Box<RunContext>,
+        reads: (Store, Reads),
         done: Done,
     },
 }

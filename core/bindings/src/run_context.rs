@@ -3,7 +3,7 @@
 use std::{cell::RefCell, rc::Rc};
 
 use runlog::{
-    RawJson, Run, RunId,
+    RawJson, Run, RunId, Store,
     agents::{AgentEnd, AgentSummary, RunContext, StopReason, ToolReply},
     contexts::AppendOptions,
     flows::{RunSnapshot, RuntimeCommand, RuntimeEvent},
@@ -13,11 +13,12 @@ use serde_json::Value;
 
 use crate::{
     Failure, Result,
-    answers::{Made, Packed, known, wait, write},
+    answers::{Made, Packed, known, read, wait, write},
     arguments::Input,
     calls::calls,
-    contexts::{MessageHead, message_array, pack_messages},
+    contexts::{MessageHead, message_array, pack_messages, replay},
     object::{Object, Scope},
+    reads::Reads,
     recorder::{with_output, with_outputs},
     remote::Done,
     space,
@@ -28,13 +29,18 @@ use crate::{
 /// The run that an agent's function executes.
 pub(crate) struct RunContextObject {
     run: RunContext,
+    /// The run's store; the run itself can't be sent to where reads run.
+    store: Store,
+    reads: Reads,
     done: RefCell<Option<Done>>,
 }
 
 impl RunContextObject {
-    pub(crate) fn new(run: RunContext, done: Done) -> Self {
+    pub(crate) fn new(run: RunContext, (store, reads): (Store, Reads), done: Done) -> Self {
         Self {
             run,
+            store,
+            reads,
             done: RefCell::new(Some(done)),
         }
     }
@@ -78,9 +84,17 @@ calls! {
         };
     run {} -> Run => known(Ok::<_, Failure>(run.run()));
     getMessages {} -> Packed<RawJson> =>
-        wait(async move { Ok::<_, Failure>(message_array(&run.messages().await?)) });
+        {
+            let (store, instance) = (of.store.clone(), run.run().instance_id);
+            read(&of.reads, async move {
+                Ok::<_, Failure>(message_array(&replay(store, instance, 0).await?))
+            })
+        };
     getRawMessages {} -> Packed<Vec<MessageHead>> =>
-        wait(async move { pack_messages(&run.messages().await?) });
+        {
+            let (store, instance) = (of.store.clone(), run.run().instance_id);
+            read(&of.reads, async move { pack_messages(&replay(store, instance, 0).await?) })
+        };
     nextStep {} -> u32 => write(async move { run.next_step().await });
     describe(details: RunDetails) -> Run => write(async move { run.describe(details).await });
     recordMessage(options: AppendOptions) -> Recorded => {

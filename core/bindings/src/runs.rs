@@ -122,13 +122,18 @@ calls! {
         write(async move { made(maker, &scope, store.runs().start(new).await?) })
     };
     resumeRun { run: RunId, #[serde(default)] options: ResumeOptions } -> Made<Resumed> => {
-        let resuming = of.run_blocking(async move { store.runs().resume(run, &options).await });
+        // A context of 50 MB is packed, and let go of, off the JavaScript thread too.
+        let resuming = of.run_blocking(async move {
+            let resumed = store.runs().resume(run, &options).await?;
+            let messages = pack_messages(&resumed.messages)?;
+            let told = Resumed { run: resumed.run, dangling: resumed.dangling };
+            Ok::<_, crate::Failure>((resumed.recorder, told, messages))
+        });
         wait(async move {
-            let resumed = resuming.await?;
-            let resumed_run = Resumed { run: resumed.run, dangling: resumed.dangling };
-            let object = Rc::new(RecorderObject::new(maker, resumed.recorder));
-            let made = Made::new(&scope, object, &resumed_run)?;
-            Ok::<_, crate::Failure>(made.with_packed(pack_messages(&resumed.messages)?))
+            let (recorder, told, messages) = resuming.await?;
+            let object = Rc::new(RecorderObject::new(maker, recorder));
+            let made = Made::new(&scope, object, &told)?;
+            Ok::<_, crate::Failure>(made.with_packed(messages))
         })
     };
     recorder { run: RunId } -> Made<Run> => {

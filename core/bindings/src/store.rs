@@ -16,9 +16,9 @@ use runlog::{Store, backend::Backend, log::CompactProgress, retention::RetainPro
 
 use crate::{
     Failure, Host, Result,
-    answers::{IntoReply, Typed, known},
-    host::Movable,
+    answers::{IntoReply, Typed, known, read},
     progress::Watch,
+    reads::Reads,
     tasks::{Answer, Lane},
 };
 
@@ -90,12 +90,13 @@ impl StoreObject {
         &self,
         future: impl Future<Output = std::result::Result<T, E>> + Send + 'static,
     ) -> Typed<T> {
-        let future = Box::pin(async move { future.await.map_err(Into::into)?.into_reply() });
-        Answer {
-            lane: Lane::Own,
-            future: self.run_movable(future),
-        }
-        .into()
+        read(&self.reads(), future)
+    }
+
+    /// Where its reads run.
+    pub(crate) fn reads(&self) -> Reads {
+        let in_memory = self.shared.as_ref().is_some_and(|shared| shared.in_memory);
+        Reads::new(self.host.clone(), in_memory)
     }
 
     /// Runs a read, which may block, off the JavaScript thread.
@@ -103,17 +104,8 @@ impl StoreObject {
         &self,
         future: impl Future<Output = std::result::Result<T, E>> + Send + 'static,
     ) -> Pin<Box<dyn Future<Output = Result<T>>>> {
-        self.run_movable(Box::pin(async move { future.await.map_err(Into::into) }))
-    }
-
-    fn run_movable<T: Send + 'static>(
-        &self,
-        future: Movable<T>,
-    ) -> Pin<Box<dyn Future<Output = Result<T>>>> {
-        match &self.shared {
-            Some(shared) if shared.in_memory => future,
-            _ => Box::pin(self.host.offload(future)),
-        }
+        let future = Box::pin(async move { future.await.map_err(Into::into) });
+        self.reads().run(future)
     }
 
     /// Registers an object that was begun, so that it is written if the store is closed before it ends.
@@ -154,7 +146,7 @@ impl StoreObject {
                 }
                 ().into_reply()
             };
-            self.run_movable(Box::pin(closing)).await
+            self.reads().run(Box::pin(closing)).await
         };
         Ok(Answer {
             lane: Lane::AfterWrites,

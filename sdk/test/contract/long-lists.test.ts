@@ -1,7 +1,7 @@
 import { places } from "#places";
 import { describe, expect, test } from "vitest";
 
-import { parseList } from "../../src/long-lists.js";
+import { inPieces, parseList } from "../../src/long-lists.js";
 
 /** More than is read at once. */
 const LONG = 3_000;
@@ -26,6 +26,17 @@ test("a long list is read in pieces, between which others have their turn", asyn
   const { turns, result } = await turnsDuring(async () => parseList(bytesOf(JSON.stringify(rows))));
   expect(result).toEqual(rows);
   expect(turns).toBeGreaterThan(0);
+});
+
+test("a long list of lists is read in pieces too, and so is what is made of many", async () => {
+  const rows = Array.from({ length: 50_000 }, (_, at) => [at, "user", [at]]);
+  const read = await turnsDuring(async () => parseList(bytesOf(JSON.stringify(rows))));
+  expect(read.result).toEqual(rows);
+  expect(read.turns).toBeGreaterThan(0);
+  const made = await turnsDuring(async () => inPieces(rows, () => 1_000, ([at]) => at));
+  expect(made.result).toEqual(rows.map(([at]) => at));
+  expect(made.turns).toBeGreaterThan(0);
+  expect(await inPieces([], () => 1, () => 1)).toEqual([]);
 });
 
 test("wherever a piece might end, the list is the one that was written", async () => {
@@ -66,5 +77,10 @@ describe.each(places)("in $name", ({ fresh }) => {
     const context = await store.context(run.run.instanceId);
     await context.appendMessages(places.map((at) => ({ role: "user", content: content(at) })));
     expect((await context.getMessages()).map((message) => message["content"])).toEqual(places.map(content));
+    expect((await context.getRawMessages(LONG - 9)).map((message) => message.value())).toEqual(places.slice(LONG - 10).map((at) => ({ role: "user", content: content(at) })));
+    await run.pause("for long");
+    const { messages: resumed, rawMessages } = await store.runs.resume(run.id);
+    expect(resumed.slice(0, LONG).map((message) => message["content"])).toEqual(places.map(content));
+    expect(rawMessages.map((message) => message.value())).toEqual(resumed);
   });
 });
