@@ -142,3 +142,21 @@ test("a store with chats alone is opened at one, which is read, searched and gon
   expect(problems).toEqual([]);
   await close();
 });
+
+test("of thousands of copies of copies each has the ids of its own, and takes no room for what it shares", async () => {
+  const store = await openInMemory();
+  const { chatId } = await store.chats.create({ assistantId: "helper" });
+  const [said] = await store.chats.saveMessages(chatId, [says("user", "one"), says("user", "two")]);
+  const copies = [chatId];
+  let id = said?.messageId ?? "";
+  for (let at = 0; at < 3_000; at++) {
+    copies.push((await store.copySession(copies.at(-1) as string)).session.id);
+    id = idInCopy(copies.at(-1) as string, id);
+  }
+  const last = copies.at(-1) as string;
+  await store.chats.updateMessage(id, { props: { content: "1" } });
+  const index = await indexed(store);
+  expect(await shownOf(store, index, laneOfChat(index, last))).toEqual(["user · changed: 1", "user: two"]);
+  expect(await shownOf(store, index, laneOfChat(index, copies.at(-2) as string))).toEqual(["user: one", "user: two"]);
+  await store.close();
+});

@@ -5,7 +5,7 @@ import { Alive, Entries, NONE } from "./entries.js";
 import type { Family } from "./family.js";
 import type { LogIndex } from "./index.js";
 import { Kind } from "./kinds.js";
-import { u32 } from "./lists.js";
+import { firstWhere, u32 } from "./lists.js";
 import { type Chat, type ChatLane, type Columns, type Lane, entryOf } from "./model.js";
 import type { Payloads } from "./payloads.js";
 import type { SourceRecord } from "./source.js";
@@ -48,34 +48,33 @@ export function takeOfChat(lane: ChatLane, record: SourceRecord, row: number): v
 
 /** Gives a copy what its original had at a sequence: of what was deleted by then nothing. */
 export function inheritChat(rows: Columns, parent: ChatLane, lane: ChatLane, at: number, copy: string): void {
-  const { chat: original } = parent;
+  const { entries, chat: original } = parent;
   const { chat } = lane;
-  const own = u32();
-  /** Entries of the copy by those of the original. */
-  const now = new Map<number, number>();
-  for (let entry = 0; entry < parent.entries.length; entry++) {
-    const row = parent.entries.at(entry);
-    if (rows.sequence.at(row) > at) break;
-    const death = parent.deaths.at(entry);
-    if (death !== NONE && rows.sequence.at(death) <= at) continue;
-    now.set(entry, own.length);
-    own.push(row);
-  }
-  chat.status = original.status;
-  lane.entries = new Entries(own.view().slice());
-  lane.alive = new Alive(own.length);
+  const count = firstWhere(entries.length, (entry) => rows.sequence.at(entries.at(entry)) > at);
+  const entryOf = parent.truncations.length === 0 ? (entry: number) => (entry < count ? entry : undefined) : leaveDeleted(rows, parent, count, at, lane);
+  if (parent.truncations.length === 0) lane.entries = new Entries(entries.first(count));
+  lane.alive = new Alive(lane.entries.length);
   for (const [entry, changes] of original.changes) {
-    const inCopy = now.get(entry);
+    const inCopy = entryOf(entry);
     const before = changes.filter((row) => rows.sequence.at(row) <= at);
     if (inCopy !== undefined && before.length > 0) chat.changes.set(inCopy, before);
   }
-  chat.original = () => {
-    nameAll(original);
-    for (const [id, entry] of original.entries) {
-      const inCopy = now.get(entry);
-      if (inCopy !== undefined) chat.entries.set(idInCopy(copy, id), inCopy);
-    }
-  };
+  chat.status = original.status;
+  chat.original = { chat: original, copy, entryOf };
+}
+
+/** Gives a copy the first entries of its original, without those that were deleted at a sequence. */
+function leaveDeleted(rows: Columns, parent: ChatLane, count: number, at: number, lane: ChatLane): (entry: number) => number | undefined {
+  const own = u32();
+  const inCopy = new Map<number, number>();
+  for (let entry = 0; entry < count; entry++) {
+    const death = parent.deaths.at(entry);
+    if (death !== NONE && rows.sequence.at(death) <= at) continue;
+    inCopy.set(entry, own.length);
+    own.push(parent.entries.at(entry));
+  }
+  lane.entries = new Entries(own.view().slice());
+  return (entry) => inCopy.get(entry);
 }
 
 /** The changes of a message that a lane has by a moment: their rows. None for what is no message of a chat. */
@@ -113,10 +112,18 @@ function entryNamed(chat: Chat, id: unknown): number | undefined {
   return chat.entries.get(id);
 }
 
-/** Names what a copy has of its original, by the ids that they have in the copy. */
+/** Names what a copy has of its original, by the ids that they have in the copy. Of a copy of a copy the first one comes first. */
 function nameAll(chat: Chat): void {
-  chat.original?.();
-  chat.original = undefined;
+  const copies: Chat[] = [];
+  for (let at: Chat | undefined = chat; at?.original !== undefined; at = at.original.chat) copies.push(at);
+  for (const { entries, original } of copies.reverse()) {
+    if (original === undefined) continue;
+    for (const [id, entry] of original.chat.entries) {
+      const inCopy = original.entryOf(entry);
+      if (inCopy !== undefined) entries.set(idInCopy(original.copy, id), inCopy);
+    }
+  }
+  for (const copy of copies) copy.original = undefined;
 }
 
 function idIn(payload: Uint8Array): string | undefined {

@@ -82,13 +82,22 @@ export interface Run {
 export interface Chat {
   /** Its messages by their ids: entries. */
   entries: Map<string, number>;
-  /** Adds to these what a copy has of its original, once: ids are others in a copy, and seldom asked for. */
-  original: (() => void) | undefined;
+  /** Of a copy whose original's messages aren't among these yet: ids are others in a copy, and seldom asked for. */
+  original: Original | undefined;
   /** The changes of messages, by their entries: rows. */
   changes: Map<number, number[]>;
   deleted: number;
   /** How its latest request stands. */
   status: Status;
+}
+
+/** What a copy of a chat is of. */
+export interface Original {
+  chat: Chat;
+  /** The session of the copy. */
+  copy: string;
+  /** The entry in the copy of one of the original's; undefined for what the copy hasn't got. */
+  entryOf: (entry: number) => number | undefined;
 }
 
 /** One agent's context, a chat, or a flow by itself: a lane of the timeline, a line of the tree. */
