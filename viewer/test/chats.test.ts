@@ -139,6 +139,16 @@ test("a store with chats alone is opened at one, which is read, searched and gon
   await page.keyboard.press("End");
   server.tell(await store.lastPosition());
   await expect.poll(async () => (await lines(page)).at(-1)).toContain("while it is looked at");
+  await page.getByText("To the sea.").click();
+  await expect.poll(() => page.url()).toContain("chat");
+  const before = await lines(page);
+  await page.reload();
+  // What was unfolded is folded again.
+  await expect.poll(() => lines(page)).toEqual([expect.stringContaining("1 message deleted"), ...before.slice(2)]);
+  await page.getByPlaceholder("Search everything").fill("while it is");
+  await page.keyboard.press("Enter");
+  await expect.poll(async () => (await lines(page)).at(-1)).toContain("while it is looked at");
+  await expect.poll(() => page.locator(".conversation .row.hit").count()).toBe(1);
   expect(problems).toEqual([]);
   await close();
 });
