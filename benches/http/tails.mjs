@@ -7,7 +7,7 @@
 
 import { fork, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -126,6 +126,17 @@ async function followAll(url) {
   process.exit(0);
 }
 
+/** How many milliseconds of the processor a process has taken; 0 where the system doesn't tell it so. */
+function processorOf({ pid }) {
+  try {
+    // Behind the name, which may have blanks and brackets in it.
+    const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ").at(-1).split(" ");
+    return (Number(fields[11]) + Number(fields[12])) * 10;
+  } catch {
+    return 0;
+  }
+}
+
 async function measure(runlog) {
   if (runlog === undefined) throw new Error("usage: tails.mjs RUNLOG [--clients N] [--seconds N] [--rounds N]");
   const folder = mkdtempSync(join(process.env.RUNLOG_BENCH_DIR ?? tmpdir(), "runlog-bench-tails-"));
@@ -146,13 +157,16 @@ async function measure(runlog) {
     const alone = [];
     const followed = [];
     const seen = [];
+    const worked = [];
     await writer.ask({ seconds: 1 });
     for (let round = 0; round < Number(values.rounds); round++) {
       alone.push((await writer.ask({ seconds })).rate);
       await clients.ask({ follow: sessions });
+      const before = children.map(processorOf);
       const { rate, written } = await writer.ask({ seconds });
       followed.push(rate);
       const told = await clients.ask({ count: written });
+      worked.push(children.map((one, at) => ((processorOf(one) - before[at]) * 1000) / written));
       if (told.events !== written) throw new Error(`${written} events were written, and ${told.events} came`);
       seen.push(told);
       // One by one, with nobody else at work.
@@ -167,6 +181,8 @@ async function measure(runlog) {
     const median = (list) => list.toSorted((a, b) => a - b)[Math.floor(list.length / 2)];
     const show = (list) => list.map(Math.round).join(", ");
     console.log(`events/s written alone: ${show(alone)}; followed by ${CLIENTS} clients: ${show(followed)}; median of the ratios ${median(followed.map((rate, at) => rate / alone[at])).toFixed(2)}`);
+    const each = (at) => median(worked.map((of) => of[at])).toFixed(1);
+    console.log(`of the processor for each event, µs: writer ${each(0)}, server ${each(1)}, clients ${each(2)}`);
     console.log(`all events came, each once; from being given to the store until a client has it, ms: ${seen.map(({ median, p99, most }) => `median ${median}, p99 ${p99}, most ${most}`).join("; ")}`);
     console.log(`one at a time: ${seen.map(({ quiet }) => `median ${quiet.median}, most ${quiet.most}`).join("; ")}`);
   } finally {
