@@ -51,15 +51,17 @@ impl Runs {
     /// with sequences, even after truncations and forks.
     pub(super) async fn sequence_after(&self, instance: InstanceId, position: u64) -> Result<u64> {
         let contexts = self.store.contexts();
-        let (mut first, mut end) = (1, contexts.last_sequence(instance).await? + 1);
-        // Sequence 1 is tried first, because most contexts have one run, and begin with it.
-        let mut middle = 1;
+        let last = contexts.last_sequence(instance).await?;
+        let (mut first, mut end) = (1, last + 1);
+        // Most contexts have one run: it begins with their first event, and ends with the last.
+        let mut likely = [1, last].into_iter();
         while first < end {
+            let middle = likely.find(|sequence| (first..end).contains(sequence));
+            let middle = middle.unwrap_or(first + (end - first) / 2);
             match contexts.event(instance, middle).await? {
                 Some(event) if event.position <= position => first = middle + 1,
                 _ => end = middle,
             }
-            middle = first + (end - first) / 2;
         }
         Ok(first)
     }

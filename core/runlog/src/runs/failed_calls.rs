@@ -102,7 +102,12 @@ impl Runs {
         let Some(ended) = run.ended_position else {
             return Ok(());
         };
-        let end = self.sequence_after(run.run.instance_id, ended).await?;
+        let instance = run.run.instance_id;
+        let end = self.sequence_after(instance, ended).await?;
+        if end > self.store.contexts().last_sequence(instance).await? {
+            // Nothing came after the run.
+            return Ok(());
+        }
         let first = self.turn_before(run, end).await?;
         let mut fold = self.tool_call_fold(run).await?;
         let end = self.each_event(run, first, 1, |event| {
