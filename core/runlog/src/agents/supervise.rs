@@ -119,8 +119,8 @@ impl Inner {
         let Some(run) = self.store.runs().get(id).await? else {
             return Ok(None);
         };
-        let is_orphan = run.pause_reason.as_deref() == Some(pause_reason::ORPHANED)
-            && run.resumed_by.is_none();
+        let is_orphan =
+            run.pause_reason.as_deref() == Some(pause_reason::ORPHANED) && run.resumed_by.is_none();
         if !is_orphan {
             return Ok(None);
         }
