@@ -131,6 +131,7 @@ export type {
   ListRequests,
   ListSteps,
   ListToolCalls,
+  LostRecords,
   MessageFilter,
   NewInstance,
   NewSession,

@@ -19,8 +19,9 @@ export interface ImportPiecesOptions extends ImportOptions {
 
 /** The selection, looked at. @internal */
 export function selectionOf(what: ExportSelection): ExportSelection {
-  const { sessions, runs } = optionsOf(what, ["sessions", "runs"]);
+  const { sessions, runs, skipDamaged } = optionsOf(what, ["sessions", "runs", "skipDamaged"]);
   return {
+    ...(skipDamaged !== undefined && { skipDamaged }),
     ...(sessions !== undefined && { sessions: listOf(sessions, "the sessions to export") }),
     ...(runs !== undefined && { runs: listOf(runs, "the runs to export") }),
   };

@@ -501,8 +501,11 @@ export class Store implements AsyncDisposable {
    * Everything that the store has, or that it has of some sessions and runs, as JSON lines: what `runlog export` writes, byte
    * for byte, in pieces of about 256 KiB. It is as the store was when the first piece was read.
    *
+   * Of a damaged store `skipDamaged` writes what can be read. A line `{"runlog":"lost",…}` stands for the records of a stream that
+   * can't be, with their sequences; {@link exportTo} tells them too, and an import names what it leaves out for them.
+   *
    * @throws {@link RunlogError} `not_found` for a session or run that isn't there; `invalid_input` for a selection of nothing;
-   * else those of reading the store.
+   * `damaged` for a record that can't be read; else those of reading the store.
    *
    * @example
    * ```ts
@@ -524,7 +527,8 @@ export class Store implements AsyncDisposable {
    *
    * @example
    * ```ts
-   * const { records } = await store.exportTo("everything.jsonl");
+   * const { records, lost } = await store.exportTo("everything.jsonl", { skipDamaged: true });
+   * for (const { stream, first, last } of lost) console.error(`${stream}: ${first} to ${last} can't be read`);
    * ```
    */
   async exportTo(path: string, what: ExportSelection = {}): Promise<Exported> {

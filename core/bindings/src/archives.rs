@@ -15,10 +15,10 @@ use std::{
 
 use runlog::{
     ErrorKind, RunId, SessionId, Store,
-    archive::{self, Exported, Imported, What},
+    archive::{self, Exported, Imported, LostRecords, What},
     blocking,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     Failure, Result,
@@ -47,6 +47,65 @@ struct GivenWhat {
     sessions: Option<Vec<String>>,
     /// The sessions of these runs, by their ids.
     runs: Option<Vec<String>>,
+    /// Whether records that can't be read any more are passed over, and named by lines of the archive; else they are an error.
+    #[serde(rename = "skipDamaged")]
+    skip_damaged: bool,
+}
+
+/// What to write, looked up.
+struct Chosen {
+    /// `None` for the whole store.
+    sessions: Option<Vec<SessionId>>,
+    skip_damaged: bool,
+}
+
+/// What was written.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "Exported"))]
+struct ExportedTo {
+    /// The sessions, in the order they were made.
+    sessions: Vec<SessionId>,
+    /// How many streams.
+    streams: u64,
+    /// How many records.
+    records: u64,
+    /// How many snapshots.
+    snapshots: u64,
+    /// What couldn't be read, and was passed over.
+    lost: Vec<Lost>,
+}
+
+/// Records of a stream that couldn't be read, or states saved in it.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "LostRecords"))]
+struct Lost {
+    /// The stream.
+    stream: String,
+    /// What the stream holds, as its line in the archive says, such as `context` or `run`.
+    of: &'static str,
+    /// The session that it belongs to.
+    session_id: Option<SessionId>,
+    /// The first sequence; of saved states the first at which one may be.
+    first: u64,
+    /// The last sequence.
+    last: u64,
+    /// Whether it is states saved at these sequences, and not the records.
+    is_snapshot: bool,
+}
+
+impl From<LostRecords> for Lost {
+    fn from(lost: LostRecords) -> Self {
+        Self {
+            stream: lost.stream.0.to_string(),
+            of: lost.of,
+            session_id: lost.session,
+            first: lost.first,
+            last: lost.last,
+            is_snapshot: lost.is_snapshot,
+        }
+    }
 }
 
 /// An archive that is being written, piece by piece. Dropping it stops the writing.
@@ -66,11 +125,11 @@ calls! {
         let (maker, at) = (Rc::clone(of), scope.clone());
     }
 
-    exportTo { path: String, #[serde(default)] what: GivenWhat } -> Exported => {
+    exportTo { path: String, #[serde(default)] what: GivenWhat } -> ExportedTo => {
         let path = path_of(path, "the path of an export")?;
         wait(scope.host.offload(Box::pin(async move {
             let chosen = what.chosen(&store).await?;
-            export_to(&store.to_blocking(), &path, chosen.as_deref())
+            export_to(&store.to_blocking(), &path, &chosen)
         })))
     };
     export { #[serde(default)] what: GivenWhat } -> Made<()> => {
@@ -97,8 +156,17 @@ calls! {
 }
 
 impl GivenWhat {
+    async fn chosen(self, store: &Store) -> Result<Chosen> {
+        let skip_damaged = self.skip_damaged;
+        let sessions = self.sessions(store).await?;
+        Ok(Chosen {
+            sessions,
+            skip_damaged,
+        })
+    }
+
     /// The selected sessions; `None` for the whole store.
-    async fn chosen(self, store: &Store) -> Result<Option<Vec<SessionId>>> {
+    async fn sessions(self, store: &Store) -> Result<Option<Vec<SessionId>>> {
         if self.sessions.is_none() && self.runs.is_none() {
             return Ok(None);
         }
@@ -141,17 +209,51 @@ fn path_of(path: String, what: &str) -> Result<PathBuf> {
     Ok(PathBuf::from(path))
 }
 
-fn what_of(chosen: Option<&[SessionId]>) -> What<'_> {
-    chosen.map_or(What::All, What::Sessions)
+impl Chosen {
+    /// Writes the archive, line by line.
+    fn export(
+        &self,
+        store: &blocking::Store,
+        write: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<ExportedTo> {
+        let what = self.sessions.as_deref().map_or(What::All, What::Sessions);
+        let written = if self.skip_damaged {
+            archive::export_readable(store, what, write)
+        } else {
+            archive::export(store, what, write).map(|written| (written, Vec::new()))
+        };
+        let (exported, lost) = written.map_err(|failure| self.advised(failure))?;
+        let Exported {
+            sessions,
+            streams,
+            records,
+            snapshots,
+        } = exported;
+        Ok(ExportedTo {
+            sessions,
+            streams,
+            records,
+            snapshots,
+            lost: lost.into_iter().map(Lost::from).collect(),
+        })
+    }
+
+    /// What can't be read, with what to do about it.
+    fn advised(&self, mut failure: Failure) -> Failure {
+        if failure.code == ErrorKind::Damaged.name() {
+            failure.message += if self.skip_damaged {
+                "; it is in one of the store's lists, which `runlog verify --repair` lets go on; then export again"
+            } else {
+                "; `skipDamaged` writes everything else"
+            };
+        }
+        failure
+    }
 }
 
 /// Writes an archive to a file, which gets its name once it is complete.
 #[cfg(not(target_family = "wasm"))]
-fn export_to(
-    store: &blocking::Store,
-    path: &Path,
-    chosen: Option<&[SessionId]>,
-) -> Result<Exported> {
+fn export_to(store: &blocking::Store, path: &Path, chosen: &Chosen) -> Result<ExportedTo> {
     use std::io::Write as _;
 
     let unwritten = |error: std::io::Error| match error.kind() {
@@ -165,15 +267,13 @@ fn export_to(
         _ => failed(error, "write", path),
     };
     let mut file = archive::NewFile::create(path).map_err(unwritten)?;
-    let done = archive::export(store, what_of(chosen), &mut |line| {
-        file.write_all(line).map_err(unwritten)
-    })?;
+    let done = chosen.export(store, &mut |line| file.write_all(line).map_err(unwritten))?;
     file.finish().map_err(unwritten)?;
     Ok(done)
 }
 
 #[cfg(target_family = "wasm")]
-fn export_to(_: &blocking::Store, _: &Path, _: Option<&[SessionId]>) -> Result<Exported> {
+fn export_to(_: &blocking::Store, _: &Path, _: &Chosen) -> Result<ExportedTo> {
     Err(Failure::invalid("there are no files here to export to"))
 }
 
@@ -181,19 +281,19 @@ fn export_to(_: &blocking::Store, _: &Path, _: Option<&[SessionId]>) -> Result<E
 /// all of it is written before it is read.
 fn export_pieces(
     store: blocking::Store,
-    chosen: Option<Vec<SessionId>>,
+    chosen: Chosen,
 ) -> Result<mpsc::Receiver<Result<Vec<u8>>>> {
     #[cfg(target_family = "wasm")]
     {
         let (send, receive) = mpsc::channel();
-        send_pieces(&store, chosen.as_deref(), &|piece| send.send(piece).is_ok());
+        send_pieces(&store, &chosen, &|piece| send.send(piece).is_ok());
         Ok(receive)
     }
     #[cfg(not(target_family = "wasm"))]
     {
         let (send, receive) = mpsc::sync_channel(PIECES_AHEAD);
         let work = move || {
-            send_pieces(&store, chosen.as_deref(), &|piece| send.send(piece).is_ok());
+            send_pieces(&store, &chosen, &|piece| send.send(piece).is_ok());
         };
         let thread = std::thread::Builder::new()
             .name("runlog-export".to_owned())
@@ -206,11 +306,7 @@ fn export_pieces(
 }
 
 /// Writes an archive piece by piece to `send`, which returns whether the reader still exists.
-fn send_pieces(
-    store: &blocking::Store,
-    chosen: Option<&[SessionId]>,
-    send: &dyn Fn(Result<Vec<u8>>) -> bool,
-) {
+fn send_pieces(store: &blocking::Store, chosen: &Chosen, send: &dyn Fn(Result<Vec<u8>>) -> bool) {
     let mut piece = Vec::with_capacity(PIECE_BYTES);
     let mut write = |line: &[u8]| {
         piece.extend_from_slice(line);
@@ -221,7 +317,7 @@ fn send_pieces(
         let given_up = || Failure::new(ErrorKind::Closed, "nobody reads the export any more");
         send(Ok(full)).then_some(()).ok_or_else(given_up)
     };
-    let done = archive::export(store, what_of(chosen), &mut write);
+    let done = chosen.export(store, &mut write);
     // The reader may be gone before the end.
     match done {
         Ok(_) if piece.is_empty() => true,
@@ -321,6 +417,13 @@ mod tests {
 
     use super::*;
 
+    fn of(sessions: Option<Vec<SessionId>>) -> Chosen {
+        Chosen {
+            sessions,
+            skip_damaged: false,
+        }
+    }
+
     #[test]
     fn of_two_exports_to_one_file_one_is_refused() {
         let folder = tempfile::tempdir().unwrap();
@@ -331,16 +434,17 @@ mod tests {
                 .create_session(NewSession::titled(format!("session {number}")))
                 .unwrap();
         }
-        let text = |chosen: Option<&[SessionId]>| {
+        let text = |chosen: &Chosen| {
             let mut text = Vec::new();
-            let done: Result<Exported> = archive::export(&store, what_of(chosen), &mut |line| {
+            let done = chosen.export(&store, &mut |line| {
                 text.extend_from_slice(line);
                 Ok(())
             });
             done.unwrap();
             text
         };
-        let chosen: [Option<&[SessionId]>; 2] = [None, Some(&[one])];
+        let chosen = [None, Some(vec![one])].map(of);
+        let chosen = [&chosen[0], &chosen[1]];
         for round in 0..20 {
             let (path, barrier) = (
                 folder.path().join(format!("{round}.jsonl")),
@@ -379,7 +483,7 @@ mod tests {
             folder.path().join("a.jsonl.partial"),
         );
         std::fs::write(&beside, "notes").unwrap();
-        export_to(&store, &path, None).map(drop).unwrap();
+        export_to(&store, &path, &of(None)).map(drop).unwrap();
         assert_eq!(std::fs::read(&beside).unwrap(), b"notes");
         assert_eq!(
             std::fs::read_dir(folder.path()).unwrap().count(),

@@ -165,12 +165,14 @@ fn replace(flow: &mut FlowRun, state: RunSnapshot) {
 async fn taken(
     flow: &mut FlowRun,
     waits: Option<bool>,
-    take: impl FnOnce(&mut FlowRun) -> Vec<RuntimeCommand>,
+    take: impl Fn(&mut FlowRun) -> Vec<RuntimeCommand>,
 ) -> runlog::Result<Taken> {
     flow.refresh().await?;
-    let taken = take(flow);
+    let mut taken = take(flow);
     if waits == Some(true) && taken.is_empty() {
         flow.check_open().await?;
+        // None were given while somebody resumed the flow, and nobody would be woken where that failed.
+        taken = take(flow);
     }
     let inbox = flow.state().inbox.clone();
     Ok(Taken { taken, inbox })
@@ -241,8 +243,8 @@ pub(crate) mod calls_of_flow {
             });
         takeInbox { run_id: Option<String>, waits: Option<bool> } -> Taken =>
             of.with(async move |flow| {
-                taken(flow, waits, |flow| match run_id {
-                    Some(run) => flow.take_inbox(&run),
+                taken(flow, waits, |flow| match &run_id {
+                    Some(run) => flow.take_inbox(run),
                     None => flow.take_own_inbox(),
                 })
                 .await

@@ -1366,6 +1366,38 @@ fn a_session_is_not_erased_while_a_request_is_under_way_in_it() {
     store.erase(&erase).unwrap();
 }
 
+#[test]
+fn what_was_deleted_does_not_come_back_by_erasing_its_deletion() {
+    let (store, chats, chat) = chats();
+    chats
+        .save_messages(
+            &chat,
+            vec![message("one", "my PIN"), message("two", "hello")],
+        )
+        .unwrap();
+    let before = pollster::block_on(store.backend().scan(Position(1), 1_000)).unwrap();
+    chats.delete_messages(&chat, &["one"]).unwrap();
+    let left = texts(&chats, &chat);
+    let deletion = Position(before.records.last().unwrap().position.0 + 1);
+    let erase = Erase {
+        positions: vec![deletion.0],
+        reason: "asked for".into(),
+        ..Erase::default()
+    };
+    let refused = store.erase(&erase).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput, "{refused}");
+    assert!(refused.to_string().contains("deleted"), "{refused}");
+    assert_eq!(texts(&chats, &chat), left);
+    // The whole session may go, the deletion with what it is of.
+    let whole = Erase {
+        sessions: vec![store.find_session(&chat).unwrap().id],
+        positions: Vec::new(),
+        ..erase
+    };
+    assert_eq!(store.erase(&whole).unwrap().records, 3);
+    assert!(texts(&chats, &chat).is_empty());
+}
+
 /// A tool that a scout asks twice, the second time with an answer; and whether what is written is flushed in between.
 fn ask_twice_below(request: &mut RequestBuffer, flushes: [bool; 2]) {
     let flush = |request: &mut RequestBuffer, wanted: bool| {

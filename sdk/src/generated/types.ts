@@ -504,7 +504,8 @@ export interface Erase {
   messages?: readonly string[] | undefined;
   /**
    * The records at these positions of the log. Entries of the store's lists, and what says how a run went, are refused:
-   * without them what they are of couldn't be found, or read.
+   * without them what they are of couldn't be found, or read. So are deletions of a chat's messages, which would be
+   * there again.
    */
   positions?: readonly number[] | undefined;
   /** Why, for readers that find the records empty. It must not say what was erased. */
@@ -557,10 +558,17 @@ export interface ExportSelection {
   runs?: readonly string[] | undefined;
   /** Sessions, by their ids, the beginning of them, or their names. */
   sessions?: readonly string[] | undefined;
+  /**
+   * Whether records that can't be read any more are passed over, and named by lines of the archive; else they are an
+   * error.
+   */
+  skipDamaged?: boolean | undefined;
 }
 
 /** What was written. */
 export interface Exported {
+  /** What couldn't be read, and was passed over. */
+  lost: LostRecords[];
   /** How many records. */
   records: number;
   /** The sessions, in the order they were made. */
@@ -869,6 +877,22 @@ export interface ListToolCalls {
   status?: ToolCallStatus | undefined;
   /** Only calls of this tool; left out, all. A call whose own record is redacted is of no tool here. */
   toolName?: string | undefined;
+}
+
+/** Records of a stream that couldn't be read, or states saved in it. */
+export interface LostRecords {
+  /** The first sequence; of saved states the first at which one may be. */
+  first: number;
+  /** Whether it is states saved at these sequences, and not the records. */
+  isSnapshot: boolean;
+  /** The last sequence. */
+  last: number;
+  /** What the stream holds, as its line in the archive says, such as `context` or `run`. */
+  of: string;
+  /** The session that it belongs to. */
+  sessionId?: SessionId;
+  /** The stream. */
+  stream: string;
 }
 
 /** An orchestrator that was made. */

@@ -1,7 +1,7 @@
 import { readFile, stat, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
-import { type Store, openInMemory } from "#runlog";
+import { type Store, open, openInMemory } from "#runlog";
 import { freshFolder, places } from "#places";
 import { describe, expect, onTestFinished, test } from "vitest";
 
@@ -128,4 +128,39 @@ describe.each(places)("archives $name", ({ fresh: freshStore }) => {
     }
     await store.close();
   });
+});
+
+test("a damaged store is exported as far as it can be read, with what is missing named", async () => {
+  const path = await freshFolder();
+  const store = await open(path);
+  const { instance, session } = await store.startSession({ name: "first" }, "coder");
+  const context = await store.context(instance.id);
+  await context.appendMessage({ role: "user", content: "the first thing" });
+  await context.appendMessage({ role: "user", content: "the second" });
+  await store.createSession({ name: "other" });
+  expect((await store.exportTo(await fresh("sound.jsonl"), { skipDamaged: true })).lost).toEqual([]);
+  await store.close();
+  const file = join(path, "00000001.seg");
+  const bytes = await readFile(file);
+  const at = bytes.indexOf("the first thing");
+  bytes.writeUInt8(bytes.readUInt8(at) ^ 1, at);
+  await writeFile(file, bytes);
+
+  const damaged = await open(path, { mode: "readOnly" });
+  onTestFinished(() => damaged.close());
+  const refused = await failure(damaged.exportTo(await fresh("none.jsonl")), "damaged");
+  expect(refused.message).toContain("`skipDamaged`");
+  await failure(bytesOf(damaged.export({ skipDamaged: false })), "damaged");
+  await failure(damaged.exportTo(await fresh("none.jsonl"), { skipDamaged: "yes" as never }), "invalid_input");
+  const archive = await fresh("rest.jsonl");
+  const { lost, sessions } = await damaged.exportTo(archive, { skipDamaged: true });
+  expect(lost).toEqual([{ stream: instance.id, of: "context", sessionId: session.id, first: 1, last: 1, isSnapshot: false }]);
+  expect(sessions).toHaveLength(2);
+  expect(await bytesOf(damaged.export({ skipDamaged: true }))).toEqual(await readFile(archive));
+  expect((await damaged.exportTo(await fresh("one.jsonl"), { sessions: ["other"], skipDamaged: true })).lost).toEqual([]);
+
+  const again = await empty();
+  const imported = await again.importFrom(archive);
+  expect(imported.conflicts.map((it) => it.what).join()).toContain("was lost before it was exported");
+  expect((await again.getSession((await again.findSession("other")).id))?.name).toBe("other");
 });

@@ -77,27 +77,10 @@ impl Inner {
         let mut report = ResumeReport::default();
         let mut interrupted = HashMap::new();
         for id in self.store.runs().with_status(RunStatus::Paused).await? {
-            let Some(run) = self.store.runs().get(id).await? else {
-                continue;
-            };
-            let is_orphan = run.pause_reason.as_deref() == Some(pause_reason::ORPHANED)
-                && run.resumed_by.is_none();
-            if !is_orphan {
-                continue;
-            }
-            match self.agent(run.project.as_deref(), &run.agent_id).await {
-                Ok((definition, executor)) => {
-                    let calls = self.open_calls(&run).await?;
-                    interrupted.insert(
-                        id,
-                        InterruptedRun {
-                            run,
-                            definition,
-                            executor,
-                            calls,
-                        },
-                    );
-                }
+            // What is wrong with one run keeps no other from going on.
+            match self.interrupted(id).await {
+                Ok(Some(found)) => drop(interrupted.insert(id, found)),
+                Ok(None) => {}
                 Err(error) => report.left.push((id, error)),
             }
         }
@@ -129,6 +112,26 @@ impl Inner {
             .expect("nobody panics while the report is locked");
         runlog_log::order::sort_by_key(&mut report.resumed, |(id, _)| *id);
         Ok(report)
+    }
+
+    /// A paused run, if a crash interrupted it and nobody has gone on with it.
+    async fn interrupted(&self, id: RunId) -> Result<Option<InterruptedRun>> {
+        let Some(run) = self.store.runs().get(id).await? else {
+            return Ok(None);
+        };
+        let is_orphan =
+            run.pause_reason.as_deref() == Some(pause_reason::ORPHANED) && run.resumed_by.is_none();
+        if !is_orphan {
+            return Ok(None);
+        }
+        let (definition, executor) = self.agent(run.project.as_deref(), &run.agent_id).await?;
+        let calls = self.open_calls(&run).await?;
+        Ok(Some(InterruptedRun {
+            run,
+            definition,
+            executor,
+            calls,
+        }))
     }
 
     /// The spawns of a run whose results aren't in its context, each with the newest run of every request.
@@ -175,10 +178,18 @@ impl Inner {
                     });
                     calls.len() - 1
                 });
-            for agent in record.agents {
+            for mut agent in record.agents {
                 let newest = match agent.run_id {
-                    Some(id) => self.newest(id).await?,
-                    None => None,
+                    Some(id) => self.newest(id).await,
+                    None => Ok(None),
+                };
+                let newest = match newest {
+                    // That is its result: whoever waits for it goes on with those of the others.
+                    Err(error) if error.kind() == ErrorKind::Damaged => {
+                        agent.error = Some(format!("its run can't be read: {error}"));
+                        None
+                    }
+                    newest => newest?,
                 };
                 calls[place].agents.insert(agent.index, (agent, newest));
             }
@@ -292,7 +303,9 @@ impl ResumeAll {
         let Some(Ok(permit)) = permit else {
             return stopped(paused).await;
         };
+        // All that can fail to be read is read before the new run is in the log: nobody would work on it.
         let waiting = inner.commands_left_by(run.id).await?;
+        let task = inner.task_of(run.id).await?;
         let id = RunId(inner.store.backend().new_id());
         let record = below.map(|below| {
             let agent = SpawnedAgent {
@@ -343,7 +356,7 @@ impl ResumeAll {
         let beginning = Beginning {
             recorder: resumed.recorder,
             definition: Some(Arc::clone(definition)),
-            task: inner.task_of(run.id).await?,
+            task,
             depth: paused.depth,
             space: paused.space.clone(),
             inbox: inner.inbox(id, waiting),

@@ -71,8 +71,16 @@ impl FlowRun {
         // Before anything is read, so that of several concurrent calls only one succeeds.
         let claim = store.shared.flows.shared().resumed().enter_alone(run);
         let claim = claim.ok_or_else(|| taken(run))?;
-        // Whoever drove it until now saves nothing any more: its state would replace what is loaded here.
+        // Before the states are held: whoever saves one takes both in this order.
+        let inbox = store.shared.flows.shared().inboxes().of(run);
+        let writing = match &inbox {
+            Some(inbox) => Some(inbox.writing().await),
+            None => None,
+        };
+        // Whoever drove it until now saves nothing any more: its state would replace what is loaded here. Who is about to save
+        // waits, and is refused only if this comes to its end.
         let gate = store.runs().index().shared().gate(run);
+        let _states = gate.saving().await;
         let taken_over = gate.take_over().await;
         let loaded = load_snapshot(store, run, Sequence::MAX).await?;
         let (covered, mut state) = loaded.ok_or_else(|| {
@@ -90,10 +98,11 @@ impl FlowRun {
         // A message that no node is resumed with waits.
         let is_resumed_with = flow.state.running().next().is_some();
         let waiting = given.as_ref().filter(|_| !is_resumed_with);
-        let inbox = waiting.and_then(|command| Some((flow.own_inbox()?, command)));
-        let _room = match &inbox {
-            Some((inbox, command)) => Some(inbox.room(command).await?),
-            None => None,
+        let _room = match (&inbox, writing, waiting) {
+            (Some(inbox), Some(writing), Some(command)) => {
+                Some(inbox.room_within(writing, command)?)
+            }
+            _ => None,
         };
         if let Some(command) = waiting.filter(|_| inbox.is_none()) {
             flow.check_room(command).await?;

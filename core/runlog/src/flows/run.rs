@@ -238,7 +238,8 @@ impl FlowRun {
         Ok(groups.iter().scan(before, sequence_of).collect())
     }
 
-    /// Adds the commands that other handles of the run received.
+    /// Adds the commands that other handles of the run received. Waits until a resume that is under way has succeeded or failed:
+    /// this handle takes commands in the second case alone.
     ///
     /// # Errors
     /// Those of reading the store.
@@ -249,6 +250,7 @@ impl FlowRun {
             Some(inbox) => Some(inbox.writing().await),
             None => None,
         };
+        let _known = self.gate.saving().await;
         self.catch_up().await
     }
 
@@ -349,6 +351,8 @@ impl FlowRun {
     /// [`WrongStatus`](ErrorKind::WrongStatus) when it takes none any more, with what the run came to;
     /// [`Conflict`](ErrorKind::Conflict) when another handle has resumed it since this one was made; else those of the storage.
     pub async fn check_open(&self) -> Result<()> {
+        // A resume that is under way holds the states until it is known whether it takes the flow over.
+        drop(self.gate.saving().await);
         self.check_driver()?;
         self.store.check_open_flow(self.run).await
     }

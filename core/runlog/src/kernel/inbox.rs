@@ -119,7 +119,15 @@ impl Inbox {
     /// # Errors
     /// [`LimitReached`](ErrorKind::LimitReached) if the inbox is full, or this command is too large for what is left.
     pub(crate) async fn room(&self, command: &RuntimeCommand) -> Result<Room<'_>> {
-        let writing = self.writing().await;
+        self.room_within(self.writing().await, command)
+    }
+
+    /// [`room`](Self::room), for who writes about the inbox already.
+    pub(crate) fn room_within<'a>(
+        &'a self,
+        writing: tokio::sync::MutexGuard<'a, ()>,
+        command: &RuntimeCommand,
+    ) -> Result<Room<'a>> {
         let (waiting, taken, bytes) = {
             let waiting = self.locked();
             let taken = waiting.unrecorded.iter().map(|(_, command)| command);

@@ -36,7 +36,7 @@ pub struct Erase {
     /// These messages of chats, by their ids.
     pub messages: Vec<String>,
     /// The records at these positions of the log. Entries of the store's lists, and what says how a run went, are refused: without
-    /// them what they are of couldn't be found, or read.
+    /// them what they are of couldn't be found, or read. So are deletions of a chat's messages, which would be there again.
     pub positions: Vec<u64>,
     /// Why, for readers that find the records empty. It must not say what was erased.
     pub reason: String,
@@ -132,8 +132,8 @@ impl Store {
     /// operations on streams from callers.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for an entry of the store's lists, for what says how a run went, and for the mark
-    /// of a copied chat; else those of reading.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for an entry of the store's lists, for what says how a run went, for the mark
+    /// of a copied chat, and for the deletion of a chat's messages; else those of reading.
     pub async fn check_is_content(&self, position: u64) -> Result<()> {
         let position = Position(position);
         let page = self.backend().scan(position, 1).await?;
@@ -153,6 +153,13 @@ impl Store {
             let message = format!(
                 "position {position} has no content, and the messages of a copied chat have their ids from it; give the positions \
                  of what was said"
+            );
+            return Err(Error::invalid(message));
+        }
+        if record.kind.0 == kinds::MESSAGES_DELETED {
+            let message = format!(
+                "position {position} says that messages of a chat were deleted, and they would be there again without it; give \
+                 the positions of what was said"
             );
             return Err(Error::invalid(message));
         }

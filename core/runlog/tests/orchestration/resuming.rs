@@ -9,8 +9,10 @@ use std::{
 };
 
 use runlog::{
-    AgentDefinition, ErrorKind, NewMessage, NewToolCall, RawJson, RunId, RunStatus,
+    AgentDefinition, Error, ErrorKind, NewMessage, NewToolCall, RawJson, RunId, RunStatus, Store,
     agents::{AgentEnd, OrchestratorOptions, RunContext, SpawnRequest, SpawnResult, StartAgent},
+    backend::{Backend, BackendFuture, Decorator},
+    log::{Page, ReadOptions, Sequence, StreamId},
     runs::{ListRuns, ResumeOptions, ToolOutcome, pause_reason},
 };
 
@@ -38,6 +40,8 @@ claims! {
     the_orchestrators_bound_of_steps_holds_for_every_resume
     a_sub_agent_that_somebody_else_goes_on_with_is_waited_for
     a_sub_agent_that_another_run_took_over_goes_on_below_that_one_alone
+    what_cannot_be_read_of_one_run_keeps_no_other_from_going_on
+    a_sub_agent_whose_run_cannot_be_read_is_an_error_in_its_parents_result
 }
 
 async fn spawn(world: &World, parent: RunId, request: SpawnRequest) -> SpawnResult {
@@ -789,4 +793,97 @@ async fn a_sub_agent_that_another_run_took_over_goes_on_below_that_one_alone(wor
         !told.contains("paused") && told.contains("completed"),
         "{told}"
     );
+}
+
+/// A backend that has lost what a stream has.
+struct Loses {
+    inner: Arc<dyn Backend>,
+    stream: Arc<Mutex<Option<StreamId>>>,
+}
+
+impl Decorator for Loses {
+    fn inner(&self) -> &dyn Backend {
+        &*self.inner
+    }
+
+    fn read(&self, stream: StreamId, options: ReadOptions) -> BackendFuture<'_, Page<Sequence>> {
+        if *self.stream.lock().unwrap() == Some(stream) {
+            return Box::pin(async { Err(Error::new(ErrorKind::Damaged, "it was lost")) });
+        }
+        self.inner.read(stream, options)
+    }
+}
+
+/// What a crash leaves of a root with two leaves and of a leaf that is alone, as the next process finds it, and the stream that
+/// can't be read any more.
+struct Damaged {
+    next: World,
+    root: RunId,
+    leaves: Vec<RunId>,
+    alone: RunId,
+    stream: Arc<Mutex<Option<StreamId>>>,
+}
+
+async fn damaged(world: &World) -> Damaged {
+    root_and_leaves(world, false).await;
+    let root = world.orchestrator.start(world.start("root")).await.unwrap();
+    until_steps(world, "leaf", 1, 2).await;
+    let of_root = ListRuns {
+        parent_run_id: Some(root.run_id()),
+        ..ListRuns::default()
+    };
+    let leaves = world.store.runs().list(&of_root).await.unwrap().items;
+    let leaves = leaves.into_iter().map(|run| run.id).collect();
+    let alone = world.orchestrator.start(world.start("leaf")).await.unwrap();
+    until_steps(world, "leaf", 1, 3).await;
+    let stream = Arc::new(Mutex::new(None));
+    let backend = Loses {
+        inner: Arc::clone(world.store.backend()),
+        stream: Arc::clone(&stream),
+    };
+    let next = World::new(Store::with_backend(Arc::new(backend)), options());
+    next.store.recover_runs().await.unwrap();
+    root_and_leaves(&next, true).await;
+    Damaged {
+        next,
+        root: root.run_id(),
+        leaves,
+        alone: alone.run_id(),
+        stream,
+    }
+}
+
+async fn what_cannot_be_read_of_one_run_keeps_no_other_from_going_on(world: World) {
+    let damaged = damaged(&world).await;
+    let context = damaged.next.run(damaged.root).await.instance_id;
+    *damaged.stream.lock().unwrap() = Some(StreamId(context.as_uuid()));
+    let report = damaged.next.orchestrator.resume_all().await.unwrap();
+    let left: Vec<_> = report
+        .left
+        .iter()
+        .map(|(id, error)| (*id, error.kind()))
+        .collect();
+    assert_eq!(left, [(damaged.root, ErrorKind::Damaged)]);
+    let mut resumed: Vec<_> = report.resumed.iter().map(|(id, _)| *id).collect();
+    let mut others = damaged.leaves;
+    others.push(damaged.alone);
+    resumed.sort();
+    others.sort();
+    assert_eq!(resumed, others);
+}
+
+async fn a_sub_agent_whose_run_cannot_be_read_is_an_error_in_its_parents_result(world: World) {
+    let damaged = damaged(&world).await;
+    *damaged.stream.lock().unwrap() = Some(StreamId(damaged.leaves[0].as_uuid()));
+    let report = damaged.next.orchestrator.resume_all().await.unwrap();
+    let left: Vec<_> = report
+        .left
+        .iter()
+        .map(|(id, error)| (*id, error.kind()))
+        .collect();
+    assert_eq!(left, [(damaged.leaves[0], ErrorKind::Damaged)]);
+    let resumed = damaged.next.run(damaged.root).await.resumed_by.unwrap();
+    let result = damaged.next.context(resumed).await.concat();
+    assert!(result.contains("its run can't be read"), "{result}");
+    assert!(result.contains("completed"), "the other's result: {result}");
 }
