@@ -190,9 +190,7 @@ async fn scenario_resume_non_paused_run_rejected(world: World) {
         .agent("done", |_| async { Ok(AgentEnd::from(())) })
         .await;
     world
-        .agent("failed", |_| async {
-            Err(runlog::Error::new(ErrorKind::Io, "no"))
-        })
+        .agent("failed", |_| async { Err(Error::new(ErrorKind::Io, "no")) })
         .await;
     let parent = world.parent().await;
     for name in ["done", "failed"] {
