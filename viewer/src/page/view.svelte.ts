@@ -270,15 +270,10 @@ class View {
   // The moment.
 
   seek(moment: number): void {
-    this.followsMoment = true;
-    this.playTo(moment);
-  }
-
-  /** The moment goes on by itself: a list that its reader has scrolled stays where he reads. */
-  playTo(moment: number): void {
     const { lane } = this;
     if (lane === undefined) return;
     this.moment = Math.max(0, Math.min(lane.moments, Math.round(moment)));
+    this.followsMoment = true;
     this.seeks += 1;
     void this.#lookAround().then(() => this.writeAddress());
   }
