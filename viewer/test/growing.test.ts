@@ -65,7 +65,11 @@ test("playing goes on from where it was when events come that happened before th
   const { server, instance, began, say } = await spoken(40);
   const { page, told, close } = await app.open(`${server.url}#agent=${instance}`);
   await expect.poll(() => page.locator(".moments").innerText()).toBe("moment 40 of 40");
-  const last = async () => Number(/main (\d+)/.exec((await lines(page)).at(-1) ?? "")?.[1]);
+  const last = async () => {
+    // While the list is made anew there may be no line of it.
+    await expect.poll(() => lines(page)).not.toEqual([]);
+    return Number(/main (\d+)/.exec((await lines(page)).at(-1) ?? "")?.[1]);
+  };
   await page.keyboard.press("Home");
   await page.keyboard.press("Space");
   await expect.poll(last).toBeGreaterThan(3);
