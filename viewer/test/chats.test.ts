@@ -1,13 +1,13 @@
 // Chats: their messages as a conversation, with what was changed and deleted in them, and copies.
 
-import { type ChatMessage, type Store, openInMemory } from "runlog";
+import { type ChatMessage, type HeadsPage, type Store, openInMemory } from "runlog";
 import { expect, test } from "vitest";
 
 import { compare } from "../src/worker/compare.js";
 import { idInCopy } from "../src/worker/chats.js";
 import { type Lines, linesOf } from "../src/worker/conversation.js";
 import { familyOf } from "../src/worker/family.js";
-import type { LogIndex } from "../src/worker/index.js";
+import { LogIndex } from "../src/worker/index.js";
 import { type Lane, eventsIn } from "../src/worker/model.js";
 import { Payloads } from "../src/worker/payloads.js";
 import { bareRow, withPayload } from "../src/worker/rows.js";
@@ -110,6 +110,19 @@ test("a copy has what its original had then, with ids of its own, and what both 
     ],
   ]);
   await store.close();
+});
+
+test("a hostile log in which a chat is a copy of itself ends nowhere else than others", () => {
+  const stream = "0198c7e0-0000-7000-8000-000000000001";
+  const json = (value: object) => new TextEncoder().encode(JSON.stringify(value));
+  const fork = new Uint8Array(20);
+  fork.set(Uint8Array.from(stream.replaceAll("-", "").match(/../g) ?? [], (byte) => Number.parseInt(byte, 16)));
+  fork[16] = 1;
+  const records: [number, Uint8Array][] = [[128, fork], [64, json({ message_id: "m", role: "user", props: {} })], [131, fork], [65, json({ message_id: "another", updates: {} })]];
+  const others = records.map(([kind, payload], at) => ({ position: at + 1, sequence: at + 1, timeMs: 1, kind, redacted: false, meta: new Uint8Array(), payload, stream }));
+  const index = new LogIndex();
+  index.add({ events: { count: 0, streamIds: [], toolNames: [], callFlags: new Uint8Array() }, others, next: 0 } as unknown as HeadsPage);
+  expect(laneOfChat(index, stream)).toMatchObject({ forkOf: -1, messages: 1 });
 });
 
 test("a store with chats alone is opened at one, which is read, searched and gone through by keys", async () => {

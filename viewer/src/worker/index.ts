@@ -439,6 +439,8 @@ export class LogIndex {
     this.#streams.push(child);
     const parent = this.laneOf(this.#streams[parentNumber] ?? "");
     if (parent === undefined) return;
+    // A chat is made by the record that says what it is a copy of: one that is there is none, whatever a hostile file says.
+    if (parent.chat !== undefined && this.laneOf(child) !== undefined) return;
     const lane = parent.chat === undefined ? this.#lane(child) : this.#chatLane(child);
     lane.forkOf = parent.index;
     lane.forkAt = record.sequence;

@@ -123,10 +123,9 @@ impl Follower {
                     next = chunk.last + 1;
                     chunks.push(chunk);
                 }
-                woken += chunks
-                    .into_iter()
-                    .map(|chunk| self.publish(chunk))
-                    .sum::<usize>();
+                for chunk in chunks {
+                    woken += self.publish(chunk);
+                }
                 // During continuous writes the wait below is never reached.
                 if reached
                     .due(next - 1)
