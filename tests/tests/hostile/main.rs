@@ -188,8 +188,10 @@ fn try_seeds(
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| use_all(&files))) {
             let told = panic.downcast_ref::<String>().cloned();
             let told = told.or_else(|| panic.downcast_ref::<&str>().map(|told| (*told).to_owned()));
-            wrong.push(format!("seed {seed}: {}", told.unwrap_or_default()));
-            eprintln!("{}", wrong.last().unwrap());
+            let told = format!("seed {seed}: {}", told.unwrap_or_default());
+            // Here too, since a panic in the next one may end the process.
+            eprintln!("{told}");
+            wrong.push(told);
         }
         let largest = memory::take_largest();
         if largest > largest_bytes {
