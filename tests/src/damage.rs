@@ -49,7 +49,7 @@ pub enum Found {
     },
 }
 
-const PASS: Line = Line::Pass(60 * 24 * 3_600_000);
+pub(crate) const PASS: Line = Line::Pass(60 * 24 * 3_600_000);
 
 /// Records of every kind in three segments, the last of them active. Segments are ended by time, so they are short.
 pub fn victim(left: Left) -> Victim {

@@ -152,3 +152,85 @@ pub fn block(file: &mut [u8], start: usize, seed: u32) {
     let crc = crc_from(seed, &[&(start as u64).to_le_bytes(), header]);
     put(file, start, &crc.to_le_bytes());
 }
+
+/// The header of a block of a pack.
+pub const BLOCK_HEADER_BYTES: usize = 32;
+/// What a pack ends in.
+pub const FOOTER_BYTES: usize = 64;
+const ROW_BYTES: usize = 8;
+
+/// How many bytes the record takes that begins there.
+pub fn record_bytes(file: &[u8], start: usize) -> Option<usize> {
+    let body = u32::from_le_bytes(*file.get(start + 4..)?.first_chunk()?) as usize;
+    Some(RECORD_HEADER_BYTES + body.next_multiple_of(8))
+}
+
+/// The image of a pack that is neither compressed nor has a dictionary, and where its blocks begin in it.
+///
+/// # Panics
+/// If it isn't such a pack.
+pub fn unpacked(pack: &[u8]) -> (Vec<u8>, Vec<usize>) {
+    let word =
+        |at: usize| u32::from_le_bytes(pack[at..at + 4].try_into().expect("4 bytes")) as usize;
+    let footer = pack.len() - FOOTER_BYTES;
+    let (table, blocks) = (word(footer + 24), word(footer + 32));
+    let (mut image, mut cuts) = (pack[..RECORDS_BEGIN].to_vec(), Vec::new());
+    for row in 0..blocks {
+        let start = word(table + row * ROW_BYTES) * 8;
+        assert_eq!(pack[start + 4..start + 6], [0, 0], "a block as it is");
+        cuts.push(image.len());
+        let content = start + BLOCK_HEADER_BYTES;
+        image.extend_from_slice(&pack[content..content + word(start + 12)]);
+    }
+    (image, cuts)
+}
+
+/// The pack of an image, in blocks that begin there and aren't compressed.
+///
+/// # Panics
+/// If it is longer than 4 GiB.
+pub fn packed(image: &[u8], cuts: &[usize]) -> Vec<u8> {
+    let number = |length: usize| u32::try_from(length).expect("small").to_le_bytes();
+    let seed = seed(image);
+    let (mut pack, mut rows) = (image[..RECORDS_BEGIN].to_vec(), Vec::new());
+    let ends = cuts.iter().skip(1).copied().chain([image.len()]);
+    for (cut, end) in cuts.iter().zip(ends) {
+        let (start, content) = (pack.len(), &image[*cut..end]);
+        rows.extend(number(start / 8));
+        rows.extend(number(cut / 8));
+        let crc = crc32fast::hash(content).to_le_bytes();
+        let length = number(content.len());
+        let header = [
+            [0; 4],
+            [0; 4],
+            length,
+            length,
+            number(cut / 8),
+            crc,
+            crc,
+            [0; 4],
+        ];
+        pack.extend(header.concat());
+        pack.extend_from_slice(content);
+        block(&mut pack, start, seed);
+    }
+    let table_at = pack.len();
+    pack.extend_from_slice(&rows);
+    pack.extend_from_slice(b"RUNLOGPK");
+    pack.extend(number(1));
+    pack.extend_from_slice(&image[56..60]);
+    pack.extend_from_slice(&(image.len() as u64).to_le_bytes());
+    pack.extend_from_slice(&(table_at as u64).to_le_bytes());
+    pack.extend(number(cuts.len()));
+    pack.extend_from_slice(&[0; 28]);
+    table(&mut pack, table_at, seed);
+    pack
+}
+
+/// The CRC of a pack's table of blocks, which begins there, and that of what the pack ends in.
+pub fn table(pack: &mut [u8], start: usize, seed: u32) {
+    let footer = pack.len() - FOOTER_BYTES;
+    let crc = crc_from(seed, &[&(start as u64).to_le_bytes(), &pack[start..footer]]);
+    put(pack, footer + 36, &crc.to_le_bytes());
+    structure(&mut pack[footer..]);
+}

@@ -1,5 +1,9 @@
 //! Files that somebody made to hurt: bytes that are wrong under checksums that are right.
 
+mod packs;
+
+pub use packs::PackTemplate;
+
 use crate::{
     checker::{self, Checked, Files, LogRecord, SegmentFacts},
     forge::{

@@ -18,7 +18,7 @@ use std::{
 
 use runlog_engine::{Durability, Expected, NewRecord, OpenOptions, Store};
 use runlog_tests::{
-    budget, checker,
+    alike, budget, checker, forge,
     host::TestHost,
     processes::{payload, stream},
 };
@@ -387,4 +387,44 @@ fn false_records_in_place_of_a_damaged_one_are_answered_for_soon() {
         ));
     }
     assert_answered(&wrong);
+}
+
+/// A store with a pack, and the name of that.
+fn packed() -> (Victim, String) {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (files, name) = alike::packed(OpenOptions::default(), 5);
+    let victim = Victim { folder };
+    fs::create_dir(victim.store()).unwrap();
+    for (name, bytes) in &files {
+        fs::write(victim.file(name), bytes).unwrap();
+    }
+    (victim, name)
+}
+
+#[test]
+fn packs_longer_than_any_are_answered_for_soon() {
+    let (victim, name) = packed();
+    victim.set_len(&name, TIB);
+    assert_answered(&Vec::from_iter(probe("a pack of a TiB", &victim, &WAYS)));
+}
+
+#[test]
+fn a_pack_whose_table_of_blocks_is_a_hole_is_answered_for_in_little_memory() {
+    let (victim, name) = packed();
+    // A footer that says so many blocks, and as much of nothing in front of it.
+    let blocks = 66_000_000_u32;
+    let table = 4096 + u64::from(blocks) * 40;
+    let whole = fs::read(victim.file(&name)).unwrap();
+    let mut footer = whole[whole.len() - forge::FOOTER_BYTES..].to_vec();
+    forge::put(&mut footer, 24, &table.to_le_bytes());
+    forge::put(&mut footer, 32, &blocks.to_le_bytes());
+    forge::structure(&mut footer);
+    let file = fs::OpenOptions::new().write(true).open(victim.file(&name));
+    let end = table + u64::from(blocks) * 8;
+    file.unwrap().write_all_at(&footer, end).unwrap();
+    assert_answered(&Vec::from_iter(probe(
+        "a table that is a hole",
+        &victim,
+        &WAYS,
+    )));
 }

@@ -18,9 +18,14 @@ const RATIO_MAX: u64 = 256;
 /// What a dictionary begins with.
 const DICTIONARY_MAGIC: [u8; 4] = [0x37, 0xa4, 0x30, 0xec];
 pub(super) const IMAGE_BYTES_MAX: u64 = 2 << 30;
+const FILE_BYTES_MAX: u64 = 3 << 30;
 
 /// The image in the file of a pack, each block of it checked.
 pub(super) fn image(name: &str, file: &[u8], header: &Header) -> Result<Vec<u8>, Problem> {
+    if file.len() as u64 > FILE_BYTES_MAX {
+        let message = format!("a pack of {} bytes", file.len());
+        return Err(Problem::new(name, 0, message));
+    }
     let footer_at = file
         .len()
         .checked_sub(FOOTER_BYTES)

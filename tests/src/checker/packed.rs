@@ -117,8 +117,9 @@ pub(super) fn read(
     let ranges = read_ranges(name, &block)?;
     let mut places = BTreeMap::new();
     for (stream, row) in &ranges.rows {
-        for (posting, ordinal) in row.postings.iter().zip(row.first_ordinal..) {
+        for (posting, ordinal) in row.postings.iter().zip(u64::from(row.first_ordinal)..) {
             if *posting != 0 {
+                let ordinal = u32::try_from(ordinal).expect("a row was checked");
                 places.insert(u64::from(*posting) * 8, (*stream, ordinal));
             }
         }

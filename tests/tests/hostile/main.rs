@@ -2,6 +2,7 @@
 //! checker, which reads the same bytes.
 
 use std::{
+    ops::ControlFlow,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
@@ -11,7 +12,8 @@ use std::{
 };
 
 use runlog_engine::{
-    Expected, NewRecord, OpenOptions, Position, ReadOptions, Sequence, Store, storage::Storage,
+    CompactOptions, Direction, Expected, FindOptions, Label, NewRecord, OpenOptions, Position,
+    ReadOptions, Sequence, Store, storage::Storage,
 };
 use runlog_tests::{
     alike, budget, checker,
@@ -19,7 +21,7 @@ use runlog_tests::{
     faulty::FaultyStorage,
     forge,
     host::TestHost,
-    hostile::Template,
+    hostile::{PackTemplate, Template},
     random::Random,
     script,
 };
@@ -32,6 +34,10 @@ static ALLOCATOR: memory::Watched = memory::Watched;
 /// The files are below 100 KB, and a segment that is made anew has 64 KiB. The largest thing the engine holds for such
 /// is a buffer of some hundred KiB.
 const LARGEST_BYTES: usize = 16 << 20;
+
+/// A small pack can claim an image of 2 GiB, and a record in it the longest body that there is: whether it is one is seen by
+/// reading that.
+const LARGEST_BYTES_OF_PACKS: usize = 65 << 20;
 
 /// The device under a repair has so much room.
 const ROOM_BYTES: u64 = 8 << 20;
@@ -55,8 +61,10 @@ fn use_all(files: &checker::Files) {
     }
     if let Ok(store) = Store::open_on(Arc::new(storage()), options()) {
         read_all(&store);
+        let _ = store.backup(&FaultyStorage::new());
         write_all(&store);
     }
+    let _ = runlog_engine::salvage(&storage(), &mut |_| ControlFlow::Continue(()));
     let mended = storage();
     // A header may claim that a missing segment was long: on a disk a hole takes no room, in memory it does.
     mended.limit_room(ROOM_BYTES);
@@ -86,11 +94,22 @@ fn read_all(store: &Store) {
     for position in (0..last.min(200)).chain([last, last.wrapping_add(1), u64::MAX]) {
         let _ = store.record(Position(position));
     }
+    for label in [Label(7), Label::of("stream", [6])] {
+        for direction in [Direction::Forward, Direction::Backward] {
+            let options = FindOptions {
+                direction,
+                ..FindOptions::default()
+            };
+            if let Ok(found) = store.find(label, options) {
+                assert!(
+                    found.take(RECORDS_MAX).count() < RECORDS_MAX,
+                    "the search does not end"
+                );
+            }
+        }
+    }
     for stream in store.streams().unwrap_or_default().into_iter().take(100) {
-        for direction in [
-            runlog_engine::Direction::Forward,
-            runlog_engine::Direction::Backward,
-        ] {
+        for direction in [Direction::Forward, Direction::Backward] {
             // A stream may claim many records; reading ends at the first that is not there.
             let options = ReadOptions {
                 direction,
@@ -119,6 +138,11 @@ fn write_all(store: &Store) {
     }
     let _ = store.redact(Position(2), "why not");
     let _ = store.delete(script::stream(1));
+    // Where a dictionary is trained, it takes longer than all else.
+    if store.last_position().is_ok_and(|last| last.0 < 1000) {
+        let _ = store.compact(CompactOptions::default());
+        read_all(store);
+    }
     let _ = store.close();
 }
 
@@ -138,9 +162,19 @@ fn watch(seed: Arc<AtomicU64>) {
     });
 }
 
-fn try_seeds(left: Left, cases: u64) {
+fn try_stores(left: Left, cases: u64) {
     let template = Template::new(victim(left).files);
-    let budget = budget::of(&format!("hostile {left:?}"));
+    let name = format!("hostile {left:?}");
+    try_seeds(&name, cases, LARGEST_BYTES, |seed| template.hostile(seed));
+}
+
+fn try_seeds(
+    name: &str,
+    cases: u64,
+    largest_bytes: usize,
+    hostile: impl Fn(u64) -> checker::Files,
+) {
+    let budget = budget::of(name);
     let current = Arc::new(AtomicU64::new(0));
     watch(current.clone());
     let mut wrong = Vec::new();
@@ -150,14 +184,17 @@ fn try_seeds(left: Left, cases: u64) {
             break;
         }
         current.store(seed, Ordering::SeqCst);
-        let files = template.hostile(seed);
+        let files = hostile(seed);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| use_all(&files))) {
             let told = panic.downcast_ref::<String>().cloned();
             let told = told.or_else(|| panic.downcast_ref::<&str>().map(|told| (*told).to_owned()));
-            wrong.push(format!("seed {seed}: {}", told.unwrap_or_default()));
+            let told = format!("seed {seed}: {}", told.unwrap_or_default());
+            // Here too, since a panic in the next one may end the process.
+            eprintln!("{told}");
+            wrong.push(told);
         }
         let largest = memory::take_largest();
-        if largest > LARGEST_BYTES {
+        if largest > largest_bytes {
             wrong.push(format!(
                 "seed {seed}: {largest} bytes were asked for at once"
             ));
@@ -197,12 +234,50 @@ fn hostile_files_that_went_wrong_once_do_no_more() {
 
 #[test]
 fn hostile_files_of_a_closed_store_never_panic_hang_or_fill_memory() {
-    try_seeds(Left::Closed, 3000);
+    try_stores(Left::Closed, 3000);
 }
 
 #[test]
 fn hostile_files_after_a_crash_never_panic_hang_or_fill_memory() {
-    try_seeds(Left::Crashed, 3000);
+    try_stores(Left::Crashed, 3000);
+}
+
+#[test]
+fn checkpoint_with_a_time_after_all_others_does_not_keep_a_writer_making_segments() {
+    let mut files = victim(Left::Closed).files;
+    let checkpoint = files.get_mut("CHECKPOINT").unwrap();
+    // The time of the last record.
+    forge::put(checkpoint, 76, &u64::MAX.to_le_bytes());
+    forge::checkpoint(checkpoint);
+    let storage = FaultyStorage::from_files(&files);
+    storage.limit_room(ROOM_BYTES);
+    let store = Store::open_on(Arc::new(storage), options()).unwrap();
+    let appended = store.append(
+        script::stream(200),
+        Expected::Any,
+        &[NewRecord::data(b"soon")],
+    );
+    assert_eq!(appended.map(|_| ()), Ok(()));
+}
+
+/// Seeds of packs that went wrong once.
+const PACKS_WENT_WRONG: [u64; 1] = [1_795_852_578_190_498_713];
+
+#[test]
+fn hostile_packs_that_went_wrong_once_do_no_more() {
+    let template = PackTemplate::new();
+    for seed in PACKS_WENT_WRONG {
+        eprintln!("seed {seed}");
+        use_all(&template.hostile(seed));
+    }
+}
+
+#[test]
+fn hostile_packs_never_panic_hang_or_fill_memory() {
+    let template = PackTemplate::new();
+    try_seeds("hostile packs", 3000, LARGEST_BYTES_OF_PACKS, |seed| {
+        template.hostile(seed)
+    });
 }
 
 /// A block of a pack, whose checksums are right, in the room from `start` to `end`; what doesn't fit is cut off.

@@ -9,6 +9,8 @@ use crate::{Error, ErrorKind, Result, SegmentId, checksum, limits};
 
 /// The size of the header of a block.
 pub(crate) const BLOCK_HEADER_BYTES: usize = 32;
+/// Where the header of a block has how many bytes it stores.
+pub(crate) const STORED_BYTES: std::ops::Range<usize> = 8..12;
 /// Where the header of a block has the CRC of the raw bytes.
 pub(crate) const RAW_CRC: std::ops::Range<usize> = 20..24;
 /// The most bytes of the image that one block has: what decoding one allocates is bounded by it.
@@ -27,6 +29,8 @@ const DICTIONARY_BYTES: std::ops::RangeInclusive<u64> =
     BLOCK_BYTES_MIN..=(BLOCK_HEADER_BYTES + DICTIONARY_BYTES_MAX) as u64;
 /// The longest image: that of one segment, with more samples.
 pub(crate) const IMAGE_BYTES_MAX: u64 = 2 * limits::SEGMENT_BYTES_MAX;
+/// The longest file of a pack: blocks take no more than what they store, and 40 bytes each in their headers and the table.
+pub(crate) const FILE_BYTES_MAX: u64 = IMAGE_BYTES_MAX + limits::SEGMENT_BYTES_MAX;
 /// The size of the footer.
 pub(crate) const FOOTER_BYTES: usize = 64;
 /// The size of a row of the table of blocks.

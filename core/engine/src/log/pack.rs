@@ -1,11 +1,13 @@
 //! [`Image`]: the image of a segment, decoded from the blocks of a pack's file.
 
 mod made;
+mod table;
 
 use std::{io, sync::Arc};
 
 use bytes::Bytes;
 
+use self::table::{make_table, may_have_table};
 use super::{codec, dictionary::Dictionary};
 use crate::{
     Error, ErrorKind, Result,
@@ -14,8 +16,8 @@ use crate::{
     format::{
         ALIGNMENT, aligned,
         pack::{
-            BLOCK_HEADER_BYTES, BlockHeader, Content, Encoding, FOOTER_BYTES, Footer, ROW_BYTES,
-            Row, encode_table,
+            BLOCK_HEADER_BYTES, BlockHeader, Content, Encoding, FILE_BYTES_MAX, FOOTER_BYTES,
+            Footer, ROW_BYTES, Row,
         },
         segment::{DATA_START, Header},
     },
@@ -94,6 +96,11 @@ impl Image {
         let reading =
             |error: io::Error| Error::from_io(error, format!("reading the table of {name}"));
         let length = file.len().map_err(reading)?;
+        if length > FILE_BYTES_MAX {
+            let message =
+                format!("{name}: {length} bytes long, but a pack has at most {FILE_BYTES_MAX}");
+            return Err(Error::new(ErrorKind::Damaged, message));
+        }
         let mut footer = [0; FOOTER_BYTES];
         let footer_offset = length
             .checked_sub(FOOTER_BYTES as u64)
@@ -105,6 +112,10 @@ impl Image {
         file.read_at(footer_offset, &mut footer).map_err(reading)?;
         let read = || {
             let footer = Footer::decode(&footer, header, length, name)?;
+            if !may_have_table(&*file, &footer).map_err(reading)? {
+                let message = format!("{name}: its table of blocks is mostly a hole of the file");
+                return Err(Error::new(ErrorKind::Damaged, message));
+            }
             // No longer than the file is.
             let mut table = vec![0; footer.blocks as usize * ROW_BYTES];
             file.read_at(footer.table_offset, &mut table)
@@ -391,38 +402,6 @@ impl Image {
         let at = usize::try_from(offset - self.rows[place].image_offset).ok()?;
         Some(self.block(place).map(|raw| raw.slice(at..at + length)))
     }
-}
-
-/// The table of blocks and the footer, from the headers of the blocks; `None` if these don't fill the file up to where the
-/// table has to begin.
-fn make_table(
-    file: &dyn File,
-    header: &Header,
-    file_bytes: u64,
-    name: &str,
-) -> io::Result<Option<Vec<u8>>> {
-    let (mut offset, mut image_offset, mut rows) = (DATA_START, DATA_START, Vec::new());
-    while file_bytes.saturating_sub(offset) >= BLOCK_HEADER_BYTES as u64 {
-        let mut bytes = [0; BLOCK_HEADER_BYTES];
-        file.read_at(offset, &mut bytes)?;
-        let Ok(block) = BlockHeader::decode(&bytes, header.seed(), offset, name) else {
-            break;
-        };
-        if block.content == Content::Image {
-            if block.image_offset != image_offset {
-                return Ok(None);
-            }
-            rows.push(Row {
-                file_offset: offset,
-                image_offset,
-            });
-            image_offset += u64::from(block.raw_bytes);
-        }
-        offset += (BLOCK_HEADER_BYTES + aligned(block.stored_bytes as usize)) as u64;
-    }
-    let table_bytes = (rows.len() * ROW_BYTES + FOOTER_BYTES) as u64;
-    let is_all = offset.checked_add(table_bytes) == Some(file_bytes);
-    Ok(is_all.then(|| encode_table(header, &rows, image_offset, offset)))
 }
 
 impl File for Image {

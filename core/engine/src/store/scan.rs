@@ -165,6 +165,14 @@ impl LogReader {
                 break;
             };
             let position = base + u64::from(sample.index);
+            // Going back would never end, and going on behind the pack would hide what is there.
+            if !(self.next..place.end_position).contains(&position) {
+                let what = "its index has records out of their order";
+                let error = segment.damaged(sample.offset, what);
+                self.failed = Some(unreadable(self.next, &error));
+                self.next = place.end_position;
+                break;
+            }
             let frame = segment.frame(sample.offset, place.end);
             let frame = frame.and_then(|frame| match frame.header.index == sample.index {
                 true => Ok(frame),

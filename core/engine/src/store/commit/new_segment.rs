@@ -46,7 +46,7 @@ impl Shared {
         last_time_ms: u64,
     ) -> Header {
         Header {
-            segment: SegmentId(active.id().0 + 1),
+            segment: SegmentId(active.id().0.saturating_add(1)),
             base_position: position,
             base_time_ms: self
                 .options

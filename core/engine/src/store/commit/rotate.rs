@@ -176,6 +176,15 @@ impl Shared {
                 ),
             )));
         }
+        if needed.active.id().0 == u32::MAX {
+            return Err(Failure::Harmless(Error::new(
+                ErrorKind::TooLarge,
+                format!(
+                    "{} is the last segment that a store can have: export it into a new store",
+                    needed.active.name
+                ),
+            )));
+        }
         let header = self.next_header(
             &needed.active,
             needed.end,

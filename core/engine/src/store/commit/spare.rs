@@ -68,7 +68,7 @@ impl Shared {
         let active = self.durable().active().map(|active| active.id());
         let capacity = active.map_or(FIRST_SEGMENT_BYTES, |id| {
             let end = self.durable().end;
-            self.segment_bytes(SegmentId(id.0 + 1), end.next_power_of_two())
+            self.segment_bytes(SegmentId(id.0.saturating_add(1)), end.next_power_of_two())
         });
         let made = self
             .storage

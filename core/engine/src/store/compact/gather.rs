@@ -306,6 +306,10 @@ impl<'a, 'b> Gatherer<'a, 'b> {
         let base = &self.header;
         let time_ms = source.header.time_ms(frame.header.time_delta_ms);
         let far = || Stopped::Damaged(place);
+        let end = source.trailer().map(|trailer| trailer.next_position);
+        if end.is_none_or(|end| position >= end) {
+            return Err(far());
+        }
         let near = |value: u64, base: u64| {
             value
                 .checked_sub(base)
@@ -381,6 +385,12 @@ impl<'a, 'b> Gatherer<'a, 'b> {
             next_stream: last.map_or(0, |last| last.next_stream),
             repaired: false,
         };
+        // Only a false trailer says so.
+        let ends_before_it_begins =
+            |source: &Arc<Segment>| source.times_ms().is_some_and(|(first, last)| first > last);
+        if let Some(place) = self.sources.iter().position(ends_before_it_begins) {
+            return Err(Stopped::Damaged(place));
+        }
         let times: Vec<_> = self
             .sources
             .iter()
@@ -390,6 +400,9 @@ impl<'a, 'b> Gatherer<'a, 'b> {
         let times = times.iter().min().zip(times.iter().max());
         let times = times.map(|(first, last)| (*first, *last));
         runlog_log::order::sort(&mut self.parts.samples);
+        if let Some(place) = self.gathered_twice() {
+            return Err(Stopped::Damaged(place));
+        }
         runlog_log::order::sort(&mut self.parts.keys);
         // Those of one label are found in the order of their positions.
         runlog_log::order::sort_by_key(&mut self.labels, |(position, _)| *position);
@@ -409,7 +422,8 @@ impl<'a, 'b> Gatherer<'a, 'b> {
             .map(|last| Trailer::decode(last, &self.header, length))
             .transpose()?
             .flatten()
-            .expect("the bytes end with the trailer that was encoded");
+            // The bounds of the sources are no segment's.
+            .ok_or(Stopped::Damaged(self.sources.len() - 1))?;
         let trailer = bytes.len() - TRAILER_BYTES;
         let table = usize::try_from(encoded.table_offset() - data_end)
             .expect("the table is among the bytes");
@@ -418,6 +432,17 @@ impl<'a, 'b> Gatherer<'a, 'b> {
             table,
             trailer,
         })
+    }
+
+    /// The place of a source whose index names a record twice.
+    fn gathered_twice(&self) -> Option<usize> {
+        let pairs = self.parts.samples.windows(2);
+        let mut same = pairs.filter(|pair| pair[0].index == pair[1].index);
+        let position = self.header.base_position + u64::from(same.next()?[0].index);
+        let after = self
+            .sources
+            .partition_point(|source| source.header.base_position <= position);
+        Some(after.saturating_sub(1))
     }
 }
 

@@ -8,6 +8,7 @@ use crate::{
         memory::MemoryIndex,
         stream::Run,
     },
+    limits,
     log::segment::Segment,
     store::published::durable::Durable,
     sync::Arc,
@@ -88,7 +89,9 @@ pub(super) fn resume(
     });
     let counted =
         trailer.records == found.end.records && trailer.next_position == found.end.next_position;
-    if !agrees || !counted {
+    // Later records have no earlier time, and none may have one above the limit.
+    let is_in_time = found.end.time_last_ms <= limits::TIME_MS_MAX;
+    if !agrees || !counted || !is_in_time {
         return None;
     }
     durable.directory = found.directory;

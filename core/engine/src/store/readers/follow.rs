@@ -141,7 +141,7 @@ impl Shared {
             };
             scan_batches(&mut durable, &active, from, end)?;
             check_end(&active, durable.end, end)?;
-            let next = SegmentId(active.last_id().0 + 1);
+            let next = SegmentId(active.last_id().0.saturating_add(1));
             let next = self.open_active(next)?;
             let base_position = next.header.base_position;
             if let Some(last) = durable.segments.last_mut() {

@@ -65,7 +65,9 @@ pub(crate) fn behind_pack(storage: &dyn Storage, at: (SegmentId, u64)) -> Result
     let pack = files
         .iter()
         .find(|file| file.generation != 0 && (file.first..=file.last).contains(&at.0));
-    Ok(pack.map_or(at, |pack| (SegmentId(pack.last.0 + 1), DATA_START)))
+    Ok(pack.map_or(at, |pack| {
+        (SegmentId(pack.last.0.saturating_add(1)), DATA_START)
+    }))
 }
 
 /// Opens every segment up to `last`, and checks that each follows the one before. Those behind `last` must follow too: they

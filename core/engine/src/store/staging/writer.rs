@@ -12,6 +12,7 @@ use super::{
 use crate::{
     OpResult, Position, StreamId,
     format::{index, record},
+    limits,
     log::segment::Segment,
     store::published::durable::Durable,
     sync::Arc,
@@ -173,9 +174,10 @@ impl Writer {
         u32::try_from(self.time_ms(now_ms) - self.active.header.base_time_ms).is_ok()
     }
 
-    /// The time of a record staged now: never before the previous record's, even if the clock was set back.
+    /// The time of a record staged now: never before the previous record's, even if the clock was set back. Nor after the
+    /// last that a segment can begin at, whatever the clock says: no new segment would ever fit it.
     pub(super) fn time_ms(&self, now_ms: u64) -> u64 {
-        now_ms.max(self.last_time_ms)
+        now_ms.max(self.last_time_ms).min(limits::TIME_MS_MAX)
     }
 
     /// The number of a stream that exists, staged ones included.

@@ -155,7 +155,7 @@ impl Slots {
                 State::Lost(Some(_)) => slot.last_id(),
                 _ => slot.id,
             };
-            let others = slot.id.0 + 1..=last.0;
+            let others = (slot.id.0..=last.0).skip(1);
             self.slots.push(slot);
             self.slots.extend(others.map(|number| Slot {
                 id: SegmentId(number),

@@ -10,8 +10,8 @@ use crate::{
     format::{
         ALIGNMENT, aligned,
         pack::{
-            BLOCK_HEADER_BYTES, BlockHeader, Content, Encoding, FOOTER_BYTES, Footer,
-            IMAGE_BYTES_MAX,
+            BLOCK_HEADER_BYTES, BlockHeader, Content, Encoding, FILE_BYTES_MAX, FOOTER_BYTES,
+            Footer, IMAGE_BYTES_MAX, STORED_BYTES,
         },
         segment::{DATA_START, Header},
     },
@@ -226,6 +226,7 @@ fn find(file: &RawFile, seed: Option<u32>, length: u64) -> Result<Blocks> {
     let (mut blocks, mut dictionary) = (Vec::new(), None);
     let (mut window, mut window_start) = (Bytes::new(), 0);
     let mut offset = DATA_START;
+    let length = length.min(FILE_BYTES_MAX);
     while length.saturating_sub(offset) >= BLOCK_HEADER_BYTES as u64 {
         if offset < window_start
             || offset + BLOCK_HEADER_BYTES as u64 > window_start + window.len() as u64
@@ -234,7 +235,11 @@ fn find(file: &RawFile, seed: Option<u32>, length: u64) -> Result<Blocks> {
             window_start = offset;
         }
         let at = length_of(offset - window_start);
-        let header = window[at..].first_chunk().and_then(|bytes| match seed {
+        let first = window[at..].first_chunk::<BLOCK_HEADER_BYTES>();
+        // A block stores something: a hole of the file is passed over without a checksum of every 8 bytes of it.
+        let stores_something =
+            |bytes: &&[u8; BLOCK_HEADER_BYTES]| bytes[STORED_BYTES].iter().any(|byte| *byte != 0);
+        let header = first.filter(stores_something).and_then(|bytes| match seed {
             Some(seed) => BlockHeader::decode(bytes, seed, offset, &file.name).ok(),
             None => BlockHeader::decode_unchecked(bytes, offset, &file.name).ok(),
         });
