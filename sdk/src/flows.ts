@@ -85,7 +85,7 @@ export class Flows {
    */
   async resume(runId: string, message?: string): Promise<ResumedFlow> {
     const made = await this.#handle.made("resumeFlow", { run: runId, message });
-    return { flow: this.#flow(made), resumed: made.told.resumed ?? { running: [], sequence: 0 } };
+    return { flow: this.#flow(made), resumed: made.told.resumed ?? { running: [], sequence: 0, unreadableStates: 0 } };
   }
 
   /**

@@ -33,6 +33,11 @@ export interface ResumedRun {
   rawMessages: Message[];
   /** The tool calls that had no result. */
   dangling: DanglingToolCall[];
+  /**
+   * How many of the last states of its flow couldn't be read, because one that they differ from was redacted, lost or replaced:
+   * the flow goes on from an older one, and nodes that had ended since may be run again. 0 for a run without a flow.
+   */
+  unreadableStates: number;
 }
 
 /**
@@ -89,7 +94,7 @@ export class Runs {
    */
   async resume(runId: string, options: ResumeOptions = {}): Promise<ResumedRun> {
     const made = await this.#handle.made("resumeRun", { run: runId, options: givenResume(options) });
-    const { run, dangling } = made.told;
+    const { run, dangling, unreadableStates } = made.told;
     const recorder = new RunRecorder(made.handle<RecorderCalls>("the run's recorder"), run);
     const rawMessages = await unpackMessages(made.bytes ?? new Uint8Array());
     return {
@@ -98,6 +103,7 @@ export class Runs {
       messages: await inPieces(rawMessages, ({ bytes }) => bytes.length, (message) => message.value<Record<string, unknown>>()),
       rawMessages,
       dangling,
+      unreadableStates,
     };
   }
 

@@ -61,6 +61,8 @@ struct ToolCallHead {
 struct Resumed {
     run: Run,
     dangling: Vec<DanglingToolCall>,
+    /// How many of the last states of its flow couldn't be read, so that it goes on from an older one.
+    unreadable_states: u32,
 }
 
 fn pack_run_messages(page: Page<RunMessage>) -> Result<Packed<Page<RunMessageHead>>> {
@@ -126,7 +128,11 @@ calls! {
         let resuming = of.run_blocking(async move {
             let resumed = store.runs().resume(run, &options).await?;
             let messages = pack_messages(&resumed.messages)?;
-            let told = Resumed { run: resumed.run, dangling: resumed.dangling };
+            let told = Resumed {
+                run: resumed.run,
+                dangling: resumed.dangling,
+                unreadable_states: resumed.unreadable_states,
+            };
             Ok::<_, crate::Failure>((resumed.recorder, told, messages))
         });
         wait(async move {

@@ -12,7 +12,7 @@ use std::{
 };
 
 use runlog::{
-    Error, ErrorKind, RunId,
+    Error, ErrorKind, NewRun, NewSession, RunId,
     archive::{What, export, import},
     backend::{Backend, BackendFuture, Decorator},
     blocking::{FlowRun, Playback, Store},
@@ -21,6 +21,7 @@ use runlog::{
         Appended, Batch, CompactOptions, CompactScope, Expected, Kind, Op, Position, Sequence,
         StreamId,
     },
+    runs::ResumeOptions,
     scan::TextQuery,
 };
 use serde_json::{Value, json};
@@ -217,12 +218,69 @@ fn of_a_state_that_was_redacted_nothing_is_left_in_those_that_differ_from_it() {
         );
         drop(flow);
         // It goes on from there.
-        let (mut flow, _) = FlowRun::resume(&store, run, None).unwrap();
+        let (mut flow, resumed) = FlowRun::resume(&store, run, None).unwrap();
         assert_eq!(flow.state().outputs.len() as u64, gone - 1);
+        assert_eq!(u64::from(resumed.unreadable_states), 6 - gone);
         flow.finish_node("last", output(7, 60)).unwrap();
         let state = FlowRun::inspect(&store, run).unwrap();
         assert_eq!(state.outputs.len() as u64, gone);
     }
+}
+
+/// A snapshot of the caller's own, at the sequence of a state that the later ones differ from.
+fn replace_state(store: &Store, run: RunId, at: u64) {
+    let own = Op::Snapshot {
+        stream: StreamId(run.as_uuid()),
+        expected: Expected::Any,
+        sequence: Sequence(at),
+        meta: b"of my own",
+        payload: b"{}",
+    };
+    pollster::block_on(store.backend().commit(Batch::new(vec![own]))).unwrap();
+}
+
+#[test]
+fn who_goes_on_from_an_older_state_is_told() {
+    let store = Store::in_memory();
+    let new = NewRun::in_new_session(NewSession::titled("x"), "coder");
+    let run = store.runs().start(new).unwrap();
+    let id = run.run().id;
+    let mut flow = FlowRun::create(&store, Some(id)).unwrap();
+    let mut sequences = Vec::new();
+    for node in 1..=4 {
+        sequences.push(flow.record(&event()).unwrap());
+        flow.finish_node(&format!("node-{node}"), output(node, 60))
+            .unwrap();
+    }
+    drop(flow);
+    let (flow, resumed) = FlowRun::resume(&store, id, None).unwrap();
+    assert_eq!(resumed.unreadable_states, 0);
+    let told = |sequence: u64| {
+        let played = Playback::new(&store, id, at(sequence)).unwrap();
+        let last = played.last().unwrap().unwrap().1;
+        last.event.json.to_value::<Value>().unwrap()
+    };
+    assert_eq!(told(resumed.sequence).get("unreadableStates"), None);
+    drop(flow);
+
+    replace_state(&store, id, sequences[1]);
+    let (flow, resumed) = FlowRun::resume(&store, id, None).unwrap();
+    assert_eq!(
+        (flow.state().outputs.len(), resumed.unreadable_states),
+        (1, 2)
+    );
+    assert_eq!(told(resumed.sequence)["unreadableStates"], 2);
+    drop(flow);
+
+    run.pause("lunch").unwrap();
+    let resumed = store.runs().resume(id, &ResumeOptions::default()).unwrap();
+    assert_eq!(resumed.unreadable_states, 2);
+    // The new run has the older state of its own, whole.
+    let (flow, resumed) = FlowRun::resume(&store, resumed.run.id, None).unwrap();
+    assert_eq!(
+        (flow.state().outputs.len(), resumed.unreadable_states),
+        (1, 0)
+    );
 }
 
 /// Redacts a state of a flow while a later one is saved: before the save is written, or behind it.

@@ -1404,12 +1404,20 @@ export interface Resumed {
   running: RunningNode[];
   /** The sequence of the `flow:resumed` event. */
   sequence: number;
+  /**
+   * How many states that were saved later can't be read any more, because one that they differ from was redacted, lost,
+   * or replaced by a snapshot of the caller's own: nodes that had ended by then may be run again. The event has it as
+   * `unreadableStates` where it isn't 0.
+   */
+  unreadableStates: number;
 }
 
 /** A run that goes on; its messages stand beside it. */
 export interface ResumedRunHead {
   dangling: DanglingToolCall[];
   run: Run;
+  /** How many of the last states of its flow couldn't be read, so that it goes on from an older one. */
+  unreadableStates: number;
 }
 
 /**

@@ -157,9 +157,10 @@ impl RunSnapshot {
         })
     }
 
-    /// Whether a snapshot with this metadata is a run snapshot.
+    /// Whether a snapshot with this metadata, a version and a kind, is a run snapshot. A caller's own snapshot isn't, though
+    /// its metadata may be a text that ends in such a byte.
     pub fn is_one(meta: &[u8]) -> bool {
-        matches!(meta.last(), Some(&(RUN_SNAPSHOT | RUN_SNAPSHOT_DIFF)))
+        matches!(meta, [0..b' ', RUN_SNAPSHOT | RUN_SNAPSHOT_DIFF])
     }
 
     /// The nodes that were running, in the order of their names.

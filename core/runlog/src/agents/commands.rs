@@ -53,8 +53,8 @@ impl Inner {
         let mut runs = vec![id];
         let (mut covered, mut state) = loop {
             let oldest = runs.last().copied().unwrap_or(id);
-            if let Some(loaded) = load_snapshot(&self.store, oldest, Sequence::MAX).await? {
-                break loaded;
+            if let Some(saved) = load_snapshot(&self.store, oldest, Sequence::MAX).await? {
+                break (saved.covered, saved.state);
             }
             let run = self.store.runs().get(oldest).await?;
             match run.and_then(|run| run.resumed_from) {

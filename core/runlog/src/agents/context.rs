@@ -17,7 +17,7 @@ use crate::{
     Error, ErrorKind, Result,
     agents::inner::Inner,
     contexts::{AppendOptions, RawMessage},
-    flows::{load_snapshot, receive_since},
+    flows::{SavedState, load_snapshot, receive_since},
     kernel::inbox::{Inbox, Taker},
     runs::{BatchExtras, Recorded, ToolOutcome},
 };
@@ -274,9 +274,12 @@ impl RunContext {
         let gate = self.inner.store.runs().index().shared().gate(run.id);
         let mut saving = gate.saving().await;
         // Commands in the run's flow that wait for other runs keep waiting.
-        let (covered, mut before) = load_snapshot(store, run.id, Sequence::MAX)
-            .await?
-            .unwrap_or_default();
+        let saved = load_snapshot(store, run.id, Sequence::MAX).await?;
+        let SavedState {
+            covered,
+            state: mut before,
+            ..
+        } = saved.unwrap_or_default();
         let last = receive_since(store, run.id, covered, &mut before).await?;
         before
             .inbox
@@ -303,9 +306,8 @@ impl RunContext {
     pub async fn snapshot(&self) -> Result<Option<RunSnapshot>> {
         let mut next = Some(self.run_id());
         while let Some(id) = next {
-            if let Some((_, snapshot)) = load_snapshot(&self.inner.store, id, Sequence::MAX).await?
-            {
-                return Ok(Some(snapshot));
+            if let Some(saved) = load_snapshot(&self.inner.store, id, Sequence::MAX).await? {
+                return Ok(Some(saved.state));
             }
             next = self
                 .inner

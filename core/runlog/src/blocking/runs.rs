@@ -107,6 +107,9 @@ pub struct ResumedRun {
     pub messages: Vec<Message>,
     /// The tool calls that had no result.
     pub dangling: Vec<DanglingToolCall>,
+    /// How many of the last states of its flow couldn't be read, so that it goes on from an older one: see
+    /// [`flows::Resumed`](crate::flows::Resumed::unreadable_states). 0 for a run without a flow.
+    pub unreadable_states: u32,
 }
 
 impl From<crate::runs::ResumedRun> for ResumedRun {
@@ -116,6 +119,7 @@ impl From<crate::runs::ResumedRun> for ResumedRun {
             run: resumed.run,
             messages: resumed.messages,
             dangling: resumed.dangling,
+            unreadable_states: resumed.unreadable_states,
         }
     }
 }

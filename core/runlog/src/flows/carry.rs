@@ -6,17 +6,26 @@ use runlog_model::{FlowCatalogEvent, Run, RunId, RunSnapshot, RunStatus};
 
 use super::{
     save::SavedFlow,
-    state::{load_snapshot, receive_since},
+    state::{SavedState, load_snapshot, receive_since},
 };
 use crate::{Error, ErrorKind, Result, Store};
 
 impl Store {
     /// The flow of a paused run, if it has one, for the run that resumes it: its state, with the waiting commands.
-    /// Commands for the paused run become commands for the new one.
-    pub(crate) async fn carried_flow(&self, old: &Run, new: &Run) -> Result<Option<SavedFlow>> {
-        let Some((covered, mut state)) = load_snapshot(self, old.id, Sequence::MAX).await? else {
+    /// Commands for the paused run become commands for the new one. Beside it, how many newer states can't be read.
+    pub(crate) async fn carried_flow(
+        &self,
+        old: &Run,
+        new: &Run,
+    ) -> Result<Option<(SavedFlow, u32)>> {
+        let Some(saved) = load_snapshot(self, old.id, Sequence::MAX).await? else {
             return Ok(None);
         };
+        let SavedState {
+            covered,
+            mut state,
+            unreadable,
+        } = saved;
         receive_since(self, old.id, covered, &mut state).await?;
         let (old_id, new_id) = (old.id.to_string(), new.id.to_string());
         for command in &mut state.inbox {
@@ -36,7 +45,8 @@ impl Store {
             resumed_from: Some(old.id),
             at_ms: new.created_at_ms,
         };
-        SavedFlow::new(new.id, &state, Some(listed.encode()?)).map(Some)
+        let flow = SavedFlow::new(new.id, &state, Some(listed.encode()?))?;
+        Ok(Some((flow, unreadable)))
     }
 
     /// Checks that a flow can be written to: it isn't that of a run that has paused or ended. Call it with the

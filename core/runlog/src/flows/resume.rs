@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{
     run::FlowRun,
-    state::{load_snapshot, receive_since},
+    state::{SavedState, load_snapshot, receive_since},
 };
 use crate::{Error, ErrorKind, Result, Store};
 
@@ -31,6 +31,10 @@ pub struct Resumed {
     pub running: Vec<RunningNode>,
     /// The sequence of the `flow:resumed` event.
     pub sequence: u64,
+    /// How many states that were saved later can't be read any more, because one that they differ from was redacted, lost,
+    /// or replaced by a snapshot of the caller's own: nodes that had ended by then may be run again. The event has it as
+    /// `unreadableStates` where it isn't 0.
+    pub unreadable_states: u32,
 }
 
 /// A node that was running when the flow stopped.
@@ -83,9 +87,14 @@ impl FlowRun {
         let _states = gate.saving().await;
         let taken_over = gate.take_over().await;
         let loaded = load_snapshot(store, run, Sequence::MAX).await?;
-        let (covered, mut state) = loaded.ok_or_else(|| {
+        let saved = loaded.ok_or_else(|| {
             Error::not_found(format!("run {run} has no snapshot to resume a flow from"))
         })?;
+        let SavedState {
+            covered,
+            mut state,
+            unreadable,
+        } = saved;
         let last = receive_since(store, run, covered, &mut state).await?;
         let mut flow = Self::of(store, run, state, last);
         flow.show_own_inbox();
@@ -113,12 +122,20 @@ impl FlowRun {
             events.push(flow.received(&json, command.run_id.clone(), None)?);
         }
         let (now, id) = (store.backend().now_ms(), run.to_string());
-        let resumed = serde_json::json!({"type": "flow:resumed", "runId": id, "timestamp": now, "fromSequence": covered});
+        let mut resumed = serde_json::json!({"type": "flow:resumed", "runId": id, "timestamp": now, "fromSequence": covered});
+        if unreadable > 0 {
+            resumed["unreadableStates"] = unreadable.into();
+        }
         events.push(RuntimeEvent::of_json(RawJson::from_value(&resumed)?)?);
         let sequence = flow.record_all(&events, None).await?;
         taken_over.keep();
         let running = flow.running_nodes(given);
-        Ok((flow, Resumed { running, sequence }))
+        let resumed = Resumed {
+            running,
+            sequence,
+            unreadable_states: unreadable,
+        };
+        Ok((flow, resumed))
     }
 
     /// The nodes that were running, with the given message, or else the one that waits, which is taken out of the

@@ -41,14 +41,24 @@ pub(crate) fn command_received(
     RuntimeEvent::of_json(RawJson::from_value(&event)?)
 }
 
-/// The newest run snapshot at or before a sequence, with the sequence it covers. Other snapshots in the same stream are
-/// skipped, and those that can't be read any more, because one that they differ from was redacted.
+/// A state of a flow as it was saved.
+#[derive(Default)]
+pub(crate) struct SavedState {
+    /// The sequence it covers.
+    pub(crate) covered: u64,
+    pub(crate) state: RunSnapshot,
+    /// How many newer ones can't be read any more.
+    pub(crate) unreadable: u32,
+}
+
+/// The newest run snapshot at or before a sequence. Other snapshots in the same stream are skipped, and those that can't be
+/// read any more, because one that they differ from was redacted, lost, or replaced by another snapshot: they are counted.
 pub(crate) async fn load_snapshot(
     store: &Store,
     run: RunId,
     at_or_before: Sequence,
-) -> Result<Option<(u64, RunSnapshot)>> {
-    let mut at = at_or_before;
+) -> Result<Option<SavedState>> {
+    let (mut at, mut unreadable) = (at_or_before, 0);
     loop {
         let snapshot = match store.backend().latest_snapshot(run_stream(run), at).await {
             Ok(Some(snapshot)) => snapshot,
@@ -56,10 +66,15 @@ pub(crate) async fn load_snapshot(
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        if RunSnapshot::is_one(&snapshot.meta)
-            && let Some(state) = whole_state(store, run, &snapshot).await?
-        {
-            return Ok(Some((snapshot.sequence.0, state)));
+        if RunSnapshot::is_one(&snapshot.meta) {
+            if let Some(state) = whole_state(store, run, &snapshot).await? {
+                return Ok(Some(SavedState {
+                    covered: snapshot.sequence.0,
+                    state,
+                    unreadable,
+                }));
+            }
+            unreadable += 1;
         }
         let Some(before) = snapshot.sequence.0.checked_sub(1) else {
             return Ok(None);
@@ -116,7 +131,7 @@ pub(super) async fn state_at(
     run: RunId,
     last: Sequence,
 ) -> Result<Option<RunSnapshot>> {
-    let Some((covered, mut state)) = load_snapshot(store, run, last).await? else {
+    let Some(mut saved) = load_snapshot(store, run, last).await? else {
         return Ok(None);
     };
     let end = store
@@ -124,8 +139,9 @@ pub(super) async fn state_at(
         .stream(run_stream(run))
         .await?
         .map_or(0, |info| info.last_sequence.0);
-    receive(store, run, covered, end.min(last.0), &mut state).await?;
-    Ok(Some(state))
+    let covered = saved.covered;
+    receive(store, run, covered, end.min(last.0), &mut saved.state).await?;
+    Ok(Some(saved.state))
 }
 
 /// Adds the commands of a range of the run's stream, after `covered` and up to `last`, to the inbox, without those that

@@ -1,7 +1,7 @@
 //! Reading the commands that wait for a flow, and sending it one, without resuming it.
 
 use runlog_log::Sequence;
-use runlog_model::{RunId, RunSnapshot, RuntimeCommand};
+use runlog_model::{RunId, RuntimeCommand};
 
 use super::{
     FlowRun,
@@ -19,10 +19,10 @@ impl FlowRun {
     /// read.
     pub async fn attach(store: &Store, run: RunId) -> Result<Self> {
         let loaded = load_snapshot(store, run, Sequence::MAX).await?;
-        let (covered, mut state) = loaded
+        let mut saved = loaded
             .ok_or_else(|| Error::not_found(format!("run {run} has no snapshot of a flow")))?;
-        let last = receive_since(store, run, covered, &mut state).await?;
-        let mut flow = Self::of(store, run, state, last);
+        let last = receive_since(store, run, saved.covered, &mut saved.state).await?;
+        let mut flow = Self::of(store, run, saved.state, last);
         flow.show_own_inbox();
         Ok(flow)
     }
@@ -34,8 +34,8 @@ impl FlowRun {
     /// [`Damaged`](crate::ErrorKind::Damaged) when the snapshot can't be read; else those of the storage.
     pub async fn waiting(store: &Store, run: RunId) -> Result<Vec<RuntimeCommand>> {
         let loaded = load_snapshot(store, run, Sequence::MAX).await?;
-        let (covered, mut state) = loaded.unwrap_or_else(|| (0, RunSnapshot::new("running")));
-        receive_since(store, run, covered, &mut state).await?;
-        Ok(state.inbox)
+        let mut saved = loaded.unwrap_or_default();
+        receive_since(store, run, saved.covered, &mut saved.state).await?;
+        Ok(saved.state.inbox)
     }
 }

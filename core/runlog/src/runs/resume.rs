@@ -148,6 +148,9 @@ pub struct ResumedRun {
     pub messages: Vec<Message>,
     /// The tool calls that had no result.
     pub dangling: Vec<DanglingToolCall>,
+    /// How many of the last states of its flow couldn't be read, so that it goes on from an older one: see
+    /// [`flows::Resumed`](crate::flows::Resumed::unreadable_states). 0 for a run without a flow.
+    pub unreadable_states: u32,
 }
 
 /// What is written in the same batch as a resume.
@@ -243,7 +246,8 @@ impl Runs {
             // Before the run is in the log, so that a concurrent recovery doesn't mistake it for an orphan.
             let _live = self.index().shared().live().enter(run.id);
             let flow = self.store.carried_flow(&old.run, &run).await?;
-            let at = (rebuilt.last_sequence, flow.as_ref());
+            let unreadable_states = flow.as_ref().map_or(0, |(_, unreadable)| *unreadable);
+            let at = (rebuilt.last_sequence, flow.as_ref().map(|(flow, _)| flow));
             match self
                 .write(
                     &old,
@@ -255,7 +259,7 @@ impl Runs {
                 )
                 .await
             {
-                Ok(()) => return self.resumed(&run, rebuilt).await,
+                Ok(()) => return self.resumed(&run, rebuilt, unreadable_states).await,
                 Err(error) => {
                     retries.again(error)?;
                     if let Some(parent) = &extras.parent {
@@ -352,7 +356,12 @@ impl Runs {
         Ok(())
     }
 
-    async fn resumed(&self, run: &Run, rebuilt: Rebuilt) -> Result<ResumedRun> {
+    async fn resumed(
+        &self,
+        run: &Run,
+        rebuilt: Rebuilt,
+        unreadable_states: u32,
+    ) -> Result<ResumedRun> {
         self.index().after_commit().await;
         let recorder = self.recorder(run.id).await?;
         let context = self.store.context(run.instance_id).await?;
@@ -367,6 +376,7 @@ impl Runs {
             recorder,
             messages,
             dangling: rebuilt.dangling,
+            unreadable_states,
         })
     }
 
