@@ -2,7 +2,7 @@
 
 use runlog_log::Label;
 
-use super::{ChatEvent, Step, StepStatus, StepType};
+use super::{ChatEvent, ChatMessage, Step, StepStatus, StepType};
 use crate::{SessionId, Updates};
 
 /// The kind of object that an id in a chat names.
@@ -67,6 +67,51 @@ pub fn request_messages_label(request_id: &str) -> Label {
     Label::of("chat_message_request", request_id)
 }
 
+/// A field that the messages of a chat are found by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MessageField {
+    /// Their block.
+    Block,
+    /// Their thread.
+    Thread,
+    /// Their type.
+    Type,
+}
+
+impl MessageField {
+    /// All of them, with those first that fewer messages share.
+    pub const ALL: [Self; 3] = [Self::Block, Self::Thread, Self::Type];
+
+    /// The name of the field, as updates have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Block => "block_id",
+            Self::Thread => "thread_id",
+            Self::Type => "type",
+        }
+    }
+
+    /// The label of the messages of a chat that were saved with a value of it. Those that were given it later have no label.
+    pub fn label(self, chat: SessionId, value: &str) -> Label {
+        let name = match self {
+            Self::Block => "chat_message_block",
+            Self::Thread => "chat_message_thread",
+            Self::Type => "chat_message_type",
+        };
+        let mut of_chat = chat.0.as_bytes().to_vec();
+        of_chat.extend_from_slice(value.as_bytes());
+        Label::of(name, of_chat)
+    }
+
+    fn of(self, message: &ChatMessage) -> Option<&str> {
+        match self {
+            Self::Block => message.block_id.as_deref(),
+            Self::Thread => message.thread_id.as_deref(),
+            Self::Type => Some(&message.message_type),
+        }
+    }
+}
+
 /// The label of what changed or deleted messages of a chat.
 pub fn changed_messages_label(chat: SessionId) -> Label {
     Label::of("chat_changed", chat.0.as_bytes())
@@ -78,8 +123,12 @@ impl ChatEvent {
         match self {
             Self::MessageSaved(message) => {
                 let request = message.request_id.as_deref().map(request_messages_label);
+                let fields = MessageField::ALL
+                    .into_iter()
+                    .filter_map(|field| Some(field.label(chat, field.of(message)?)));
                 std::iter::once(ChatIdOf::Message.label(&message.message_id))
                     .chain(request)
+                    .chain(fields)
                     .collect()
             }
             Self::MessageUpdated {

@@ -20,8 +20,8 @@ pub use event::ChatEvent;
 pub use filter::MessageFilter;
 pub use fold::{ChatFold, FoldedStep, KeptMessage, MessagePlace};
 pub use labels::{
-    ChatIdOf, assistant_steps_label, changed_messages_label, chat_labels, request_messages_label,
-    status_steps_label, type_steps_label,
+    ChatIdOf, MessageField, assistant_steps_label, changed_messages_label, chat_labels,
+    request_messages_label, status_steps_label, type_steps_label,
 };
 pub use message::{ChatMessage, ChatRole};
 pub use request::{ChatRequest, OpenRequest, RequestDetails, RequestStatus};

@@ -246,6 +246,10 @@ impl Chats {
                     let messages = found.messages.into_iter().skip(filter.offset);
                     return Ok(messages.map(|(_, message)| message).collect());
                 }
+                let is_far = filter.limit > 0 && !filter.is_narrow() && !is_near;
+                if is_far && let Some(found) = self.store.messages_from(session, filter).await? {
+                    return Ok(found);
+                }
                 self.store.chat_fold(session).await?
             }
         };
@@ -274,8 +278,9 @@ impl Chats {
 
     /// One page of a chat's messages, the oldest or the newest first. The cost is that of the page, however long the
     /// chat is; with several filters, that of the matches of the narrowest one. A chat that isn't cached is folded
-    /// first, once, if the page would skip more than a thousand messages, if [`start_after`](ListMessages::start_after)
-    /// is set, if the messages aren't in the order in which they were saved, or if more than 256 of them were changed.
+    /// first, once, if the page would skip more than a thousand messages because of its filters (of which a request, a block,
+    /// a thread and a type are found without skipping others), if the messages aren't in the order in which they were
+    /// saved, or if more than 256 of them were changed.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such chat, it was deleted, or it has no message
@@ -295,8 +300,19 @@ impl Chats {
             None => self.fold_for(session, &filter).await?,
             Some(_) => self.store.kept_chat_fold(session).await?,
         };
-        let is_stretch =
-            options.start_after.is_none() && cursor.as_ref().is_none_or(|cursor| cursor.third > 0);
+        let passed = match (&cursor, options.start_after.as_deref()) {
+            (Some(cursor), _) => Some(Passed {
+                message: cursor.first,
+                at: cursor.third,
+                position: cursor.second,
+            }),
+            (None, Some(id)) if known.is_none() => self.store.passed_message(session, id).await?,
+            (None, _) => None,
+        };
+        let is_stretch = match (&cursor, &options.start_after) {
+            (Some(cursor), _) => cursor.third > 0,
+            (None, start_after) => start_after.is_none() || passed.is_some(),
+        };
         let shared = match known {
             Some(fold) => fold,
             None => {
@@ -304,10 +320,7 @@ impl Chats {
                     filter: &filter,
                     newest_first: options.newest_first,
                     limit: options.limit,
-                    passed: cursor.as_ref().map(|cursor| Passed {
-                        message: cursor.first,
-                        at: cursor.third,
-                    }),
+                    passed,
                 };
                 if is_stretch && let Some(found) = self.store.messages_at(session, stretch).await? {
                     return Ok(page_of(found, &bound));
@@ -357,7 +370,12 @@ impl Chats {
         let session = self.session_id(chat_id).await?;
         let fold = match self.fold_for(session, filter).await? {
             Some(fold) => fold,
-            None => self.store.chat_fold(session).await?,
+            None => {
+                if let Some(count) = self.store.count_of_messages(session, filter).await? {
+                    return Ok(count);
+                }
+                self.store.chat_fold(session).await?
+            }
         };
         let count = fold.read().message_count(filter);
         Ok(count)

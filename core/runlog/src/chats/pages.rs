@@ -10,16 +10,16 @@ use std::{
 };
 
 use bytes::Bytes;
-use runlog_log::{Direction, Kind, Label, ReadOptions, Record, Sequence, StreamInfo};
+use runlog_log::{Label, Record, Sequence, StreamInfo};
 use runlog_model::{
-    Catalog, ChatEvent, ChatFold, ChatIdOf, ChatMessage, MessageFilter, SessionId,
+    Catalog, ChatEvent, ChatFold, ChatIdOf, ChatMessage, MessageField, MessageFilter, SessionId,
     changed_messages_label, kinds, limits::CHAT_SEQUENCE_MAX, request_messages_label,
 };
-use serde::Deserialize;
 
 use super::{
     cache::{apply, named},
     lookup::{event_of, folded, in_order_of},
+    saved_reader::{SavedReader, explicit_sequence},
 };
 use crate::{
     Error, Result, Store,
@@ -58,6 +58,8 @@ pub(super) struct Passed {
     pub(super) message: u64,
     /// Its sequence in the stream.
     pub(super) at: u64,
+    /// Its position in the log.
+    pub(super) position: u64,
 }
 
 /// Messages that were read.
@@ -93,7 +95,8 @@ impl Store {
             return Ok(None);
         };
         let wanted = stretch.limit.saturating_add(1);
-        let mut reader = SavedReader::new(self, session, stretch);
+        let label = label_for(session, stretch.filter, &changes);
+        let mut reader = SavedReader::new(self, session, stretch, label);
         let is_deletion = |record: &Record| record.kind.0 == kinds::MESSAGES_DELETED;
         let spare = match changes.records.iter().any(is_deletion) {
             true => SPARE,
@@ -107,8 +110,13 @@ impl Store {
                 _ => 0,
             };
             let numbered = reader.numbered();
+            // Without its neighbours, nothing says which sequence a message has that was saved without.
+            if label.is_some() && numbered.len() < reader.records.len() {
+                return Ok(None);
+            }
             let found = match without_fold(numbered, &changes, after, stretch)? {
                 Some(messages) => messages,
+                None if label.is_some() => return Ok(None),
                 None => {
                     let records = numbered.iter().chain(&changes.records).cloned().collect();
                     let fold = folded(ChatFold::after_message(after), records)?;
@@ -116,7 +124,9 @@ impl Store {
                 }
             };
             if found.len() < wanted && !reader.is_over {
-                if stretch.filter.is_narrow() && reader.records.len() > wanted + PASSED_MAX {
+                if stretch.filter.is_narrow()
+                    && reader.records.len() > wanted.saturating_add(PASSED_MAX)
+                {
                     return Ok(None);
                 }
                 count = count.saturating_mul(2);
@@ -130,7 +140,7 @@ impl Store {
     }
 
     /// The events that changed or deleted messages of a chat; `None` if there are too many.
-    async fn changes_of(
+    pub(super) async fn changes_of(
         &self,
         session: SessionId,
         info: StreamInfo,
@@ -254,9 +264,10 @@ impl Store {
             passed: Some(Passed {
                 message: 0,
                 at: last.0.saturating_add(1),
+                position: u64::MAX,
             }),
         };
-        let mut reader = SavedReader::new(self, session, stretch);
+        let mut reader = SavedReader::new(self, session, stretch, None);
         let mut more = 1;
         loop {
             reader.read(more).await?;
@@ -279,6 +290,25 @@ impl Store {
 pub(super) fn is_in_order(catalog: &Catalog, session: SessionId) -> bool {
     catalog.session(session).is_some_and(|session| {
         session.copied_from.is_none() && !session.chat.as_ref().is_some_and(|chat| chat.reordered)
+    })
+}
+
+/// The label of the messages that a filter names by one of their fields; `None` where it names none, or where messages that were saved
+/// with another value were given that one since.
+pub(super) fn label_for(
+    session: SessionId,
+    filter: &MessageFilter,
+    changes: &Changes,
+) -> Option<Label> {
+    MessageField::ALL.into_iter().find_map(|field| {
+        let value = match field {
+            MessageField::Block => filter.block_id.as_deref(),
+            MessageField::Thread => filter.thread_id.as_deref(),
+            MessageField::Type => filter.message_type.as_deref(),
+        };
+        let is_changed = |change: &Change| matches!(&change.outcome, Outcome::Updated(updates, _) if updates.get(field.name()).is_some());
+        let value = value.filter(|_| !changes.of_messages.values().any(is_changed))?;
+        Some(field.label(session, value))
     })
 }
 
@@ -388,92 +418,10 @@ fn without_fold(
     Ok(Some(messages))
 }
 
-/// Reads the records of saved messages, from one end of a range.
-struct SavedReader<'a> {
-    store: &'a Store,
-    session: SessionId,
-    newest_first: bool,
-    /// Where the next read begins; `None` at the end.
-    next: Option<Sequence>,
-    records: Vec<Record>,
-    is_over: bool,
-}
-
-impl<'a> SavedReader<'a> {
-    fn new(store: &'a Store, session: SessionId, stretch: Stretch<'_>) -> Self {
-        let next = match (stretch.passed, stretch.newest_first) {
-            (None, true) => Some(Sequence::MAX),
-            (None, false) => Some(Sequence::FIRST),
-            (Some(passed), true) => passed.at.checked_sub(1).filter(|at| *at > 0).map(Sequence),
-            (Some(passed), false) => Some(Sequence(passed.at).next()),
-        };
-        Self {
-            store,
-            session,
-            newest_first: stretch.newest_first,
-            next,
-            records: Vec::new(),
-            is_over: next.is_none(),
-        }
-    }
-
-    /// Reads `count` more.
-    async fn read(&mut self, count: usize) -> Result<()> {
-        let wanted = self.records.len().saturating_add(count);
-        while let Some(next) = self.next.filter(|_| self.records.len() < wanted) {
-            let (first, last, direction) = if self.newest_first {
-                (Sequence::FIRST, next, Direction::Backward)
-            } else {
-                (next, Sequence::MAX, Direction::Forward)
-            };
-            let options = ReadOptions {
-                first,
-                last,
-                direction,
-                kinds: vec![Kind(kinds::MESSAGE_SAVED)],
-                limit: (wanted - self.records.len()) as u64,
-            };
-            let page = self
-                .store
-                .backend()
-                .read(chat_stream(self.session), options)
-                .await?;
-            self.records.extend(page.records);
-            self.next = page.next.filter(|next| next.0 > 0);
-        }
-        self.is_over = self.next.is_none();
-        Ok(())
-    }
-
-    /// The records whose message sequences are known. Backwards these end at the last one that was saved with a
-    /// sequence, or at the chat's first message.
-    fn numbered(&self) -> &[Record] {
-        if !self.newest_first || self.is_over {
-            return &self.records;
-        }
-        let is_explicit = |record: &Record| explicit_sequence(record) != 0;
-        let anchor = self.records.iter().rposition(is_explicit);
-        &self.records[..anchor.map_or(0, |at| at + 1)]
-    }
-}
-
 /// The message that a record saves.
 fn saved_message(record: &Record) -> Result<Option<Box<ChatMessage>>> {
     match event_of(record).map_err(|error| named(error, record.stream, record))? {
         ChatEvent::MessageSaved(message) => Ok(Some(message)),
         _ => Ok(None),
     }
-}
-
-/// The sequence that a message was saved with; 0 for the next one.
-fn explicit_sequence(record: &Record) -> u64 {
-    #[derive(Deserialize)]
-    struct Saved {
-        #[serde(default)]
-        sequence: u64,
-    }
-    if record.redacted {
-        return 0;
-    }
-    serde_json::from_slice(&record.payload).map_or(0, |Saved { sequence }| sequence)
 }

@@ -8,6 +8,8 @@ use std::{
 use runlog_log::{Record, Sequence, StreamInfo};
 use runlog_model::{ChatFold, ChatIdOf, SessionId, Timestamp, Updates};
 
+use super::places::PlacesCache;
+
 /// The most chats whose folds are cached.
 const FOLDS_MAX: usize = 256;
 /// The most bytes of payload that the cached folds were made from, if there is more than one.
@@ -24,6 +26,7 @@ pub(crate) struct ChatCache {
     folds: Mutex<Folds>,
     tails: Mutex<HashMap<SessionId, Arc<Mutex<Tail>>>>,
     changes: Mutex<HashMap<SessionId, Arc<Changes>>>,
+    pub(crate) places: PlacesCache,
     reserved: Arc<Mutex<ReservedIds>>,
 }
 
@@ -255,6 +258,7 @@ impl ChatCache {
         self.folds().take(session);
         self.tails().remove(&session);
         self.all_changes().remove(&session);
+        self.places.forget(session);
     }
 }
 

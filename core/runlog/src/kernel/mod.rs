@@ -13,6 +13,7 @@ pub(crate) mod live;
 pub(crate) mod lookup;
 pub(crate) mod new_session;
 pub(crate) mod often;
+pub(crate) mod places;
 pub(crate) mod records;
 pub(crate) mod runs;
 pub(crate) mod saved_states;

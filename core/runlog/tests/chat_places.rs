@@ -1,0 +1,381 @@
+//! Long chats that aren't in memory: what is asked of them by offset, by field and by count costs what it answers, and is what the
+//! whole chat says.
+
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use runlog::{
+    backend::{Backend, BackendFuture, Decorator},
+    blocking::{Chats, Store},
+    chats::{Chat, ChatMessage, ChatRole, ListMessages, MessageFilter, Step, StepType, Updates},
+    log::{Batch, FindOptions, Label, Op, Page, Position, ReadOptions, Sequence, StreamId},
+};
+
+/// Counts the records that are read.
+struct Counted {
+    inner: Arc<dyn Backend>,
+    records: AtomicUsize,
+}
+
+impl Counted {
+    fn count<'a, T: Send + 'a>(
+        &'a self,
+        read: BackendFuture<'a, Page<T>>,
+    ) -> BackendFuture<'a, Page<T>> {
+        Box::pin(async move {
+            let page = read.await?;
+            self.records
+                .fetch_add(page.records.len(), Ordering::Relaxed);
+            Ok(page)
+        })
+    }
+}
+
+impl Decorator for Counted {
+    fn inner(&self) -> &dyn Backend {
+        &*self.inner
+    }
+
+    fn read(&self, stream: StreamId, options: ReadOptions) -> BackendFuture<'_, Page<Sequence>> {
+        self.count(self.inner.read(stream, options))
+    }
+
+    fn find(&self, label: Label, options: FindOptions) -> BackendFuture<'_, Page<Position>> {
+        self.count(self.inner.find(label, options))
+    }
+}
+
+/// Numbers that look random, the same each time.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) % end
+    }
+
+    fn of<T: Clone>(&mut self, all: &[T]) -> T {
+        all[usize::try_from(self.below(all.len() as u64)).unwrap()].clone()
+    }
+}
+
+const CHAT: &str = "c";
+
+/// A handle of the same log that has nothing in memory.
+fn cold(store: &Store) -> Chats {
+    Store::with_backend(store.backend().clone()).chats()
+}
+
+/// All messages, of the chat's fold.
+fn told(store: &Store) -> Vec<ChatMessage> {
+    let all = MessageFilter::default();
+    cold(store).get_messages(CHAT, &all).unwrap()
+}
+
+fn message(numbers: &mut Numbers) -> ChatMessage {
+    let some = |value: &str| Some(value.to_owned());
+    ChatMessage {
+        message_type: (numbers.of(&["text", "text", "text", "image", "tool"])).to_owned(),
+        thread_id: some(numbers.of(&["t1", "t2", "t3"])).filter(|_| numbers.below(3) == 0),
+        block_id: some(numbers.of(&["b1", "b2", "b3"])).filter(|_| numbers.below(20) == 0),
+        ..ChatMessage::text(numbers.of(&[ChatRole::User, ChatRole::Assistant]), "words")
+    }
+}
+
+/// The filters that lists are asked with.
+fn filters() -> Vec<MessageFilter> {
+    let some = |value: &str| Some(value.to_owned());
+    let none = MessageFilter::default;
+    vec![
+        none(),
+        MessageFilter {
+            message_type: some("image"),
+            ..none()
+        },
+        MessageFilter {
+            message_type: some("text"),
+            ..none()
+        },
+        MessageFilter {
+            message_type: some("none has it"),
+            ..none()
+        },
+        MessageFilter {
+            thread_id: some("t2"),
+            ..none()
+        },
+        MessageFilter {
+            block_id: some("b1"),
+            ..none()
+        },
+        MessageFilter {
+            block_id: some("b1"),
+            thread_id: some("t1"),
+            ..none()
+        },
+        MessageFilter {
+            message_type: some("tool"),
+            role: Some(ChatRole::User),
+            ..none()
+        },
+        MessageFilter {
+            role: Some(ChatRole::Assistant),
+            ..none()
+        },
+    ]
+}
+
+fn listed(
+    store: &Store,
+    filter: &MessageFilter,
+    newest_first: bool,
+    start_after: Option<String>,
+) -> Vec<ChatMessage> {
+    let mut options = ListMessages {
+        role: filter.role,
+        block_id: filter.block_id.clone(),
+        thread_id: filter.thread_id.clone(),
+        message_type: filter.message_type.clone(),
+        newest_first,
+        start_after,
+        limit: 400,
+        ..ListMessages::default()
+    };
+    let mut found = Vec::new();
+    loop {
+        let page = cold(store).list_messages(CHAT, &options).unwrap();
+        found.extend(page.items);
+        options.cursor = page.next;
+        if options.cursor.is_none() {
+            return found;
+        }
+    }
+}
+
+/// Asks everything of handles that have nothing in memory, and of one that was asked before.
+fn check(store: &Store, known: &Chats, numbers: &mut Numbers, what: &str) {
+    let all = told(store);
+    for filter in filters() {
+        let of_filter: Vec<_> = all.iter().filter(|it| filter.admits(it)).cloned().collect();
+        let what = format!("{what}: {filter:?}");
+        assert_eq!(
+            cold(store).count_messages(CHAT, &filter).unwrap(),
+            of_filter.len(),
+            "{what}"
+        );
+        assert_eq!(
+            known.count_messages(CHAT, &filter).unwrap(),
+            of_filter.len(),
+            "{what}"
+        );
+        assert_eq!(listed(store, &filter, false, None), of_filter, "{what}");
+        let mut backwards = listed(store, &filter, true, None);
+        backwards.reverse();
+        assert_eq!(backwards, of_filter, "{what}, the newest first");
+        for offset in [
+            0,
+            1_100,
+            all.len() - 1,
+            all.len(),
+            1_025 + usize::try_from(numbers.below(200)).unwrap(),
+        ] {
+            let filter = MessageFilter {
+                limit: 7,
+                offset,
+                ..filter.clone()
+            };
+            let wanted: Vec<_> = of_filter.iter().skip(offset).take(7).cloned().collect();
+            assert_eq!(
+                cold(store).get_messages(CHAT, &filter).unwrap(),
+                wanted,
+                "{what}, at {offset}"
+            );
+            assert_eq!(
+                known.get_messages(CHAT, &filter).unwrap(),
+                wanted,
+                "{what}, at {offset}"
+            );
+        }
+        let Some(after) = (!of_filter.is_empty()).then(|| numbers.of(&of_filter)) else {
+            continue;
+        };
+        let at = of_filter.iter().position(|it| *it == after).unwrap();
+        let id = Some(after.message_id);
+        assert_eq!(
+            listed(store, &filter, false, id.clone()),
+            of_filter[at + 1..],
+            "{what}"
+        );
+        let mut before = listed(store, &filter, true, id);
+        before.reverse();
+        assert_eq!(before, of_filter[..at], "{what}");
+    }
+}
+
+fn change(store: &Store, numbers: &mut Numbers, round: u64) -> &'static str {
+    let chats = store.chats();
+    let all = told(store);
+    let one = numbers.of(&all);
+    match round % 5 {
+        0 => {
+            let ids: Vec<_> = (0..4)
+                .map(|_| numbers.of(&all).message_id.clone())
+                .collect();
+            let mut ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            chats.delete_messages(CHAT, &ids).unwrap();
+            "deleted"
+        }
+        1 => {
+            let updates = Updates::parse(r#"{"content":"others"}"#).unwrap();
+            chats.update_message(&one.message_id, &updates).unwrap();
+            "changed"
+        }
+        2 => {
+            let messages = (0..50).map(|_| message(numbers)).collect();
+            chats.save_messages(CHAT, messages).unwrap();
+            "gone on with"
+        }
+        3 => {
+            let redact = Op::Redact {
+                position: Position(one.id.unwrap()),
+                reason: "asked for",
+            };
+            pollster::block_on(store.backend().commit(Batch::new(vec![redact]))).unwrap();
+            "redacted"
+        }
+        // Its record has the label of another type.
+        _ => {
+            let updates = Updates::parse(r#"{"type":"image"}"#).unwrap();
+            chats.update_message(&one.message_id, &updates).unwrap();
+            "of another type"
+        }
+    }
+}
+
+#[test]
+fn what_a_long_chat_says_cold_is_what_its_fold_says() {
+    for seed in 0..3 {
+        let mut numbers = Numbers(seed);
+        let store = Store::in_memory();
+        let chats = store.chats();
+        let chat = Chat {
+            chat_id: CHAT.into(),
+            ..Chat::new("a")
+        };
+        chats.create_chat(chat).unwrap();
+        for round in 0..13 {
+            let messages = (0..100).map(|_| message(&mut numbers)).collect();
+            chats.save_messages(CHAT, messages).unwrap();
+            let step = Step {
+                chat_id: CHAT.into(),
+                ..Step::new(format!("r{round}"), "a", "s", StepType::Llm)
+            };
+            chats.save_steps(vec![step]).unwrap();
+        }
+        let known = cold(&store);
+        check(&store, &known, &mut numbers, "new");
+        for round in 0..6 {
+            let what = change(&store, &mut numbers, round + 2 * seed);
+            check(
+                &store,
+                &known,
+                &mut numbers,
+                &format!("seed {seed}, round {round}, {what}"),
+            );
+        }
+    }
+}
+
+#[test]
+fn a_question_about_a_long_chat_reads_what_it_answers() {
+    let store = Store::in_memory();
+    let chats = store.chats();
+    let chat = Chat {
+        chat_id: CHAT.into(),
+        ..Chat::new("a")
+    };
+    chats.create_chat(chat).unwrap();
+    for at in 0..50 {
+        let of_type = |rare: bool| if rare { "rare" } else { "text" };
+        let messages = (0..200).map(|more| ChatMessage {
+            message_type: of_type(more == 7).into(),
+            message_id: format!("{at}-{more}"),
+            ..ChatMessage::text(ChatRole::User, "words")
+        });
+        chats.save_messages(CHAT, messages.collect()).unwrap();
+    }
+    chats.delete_messages(CHAT, &["3-7", "40-1"]).unwrap();
+    let reads = |ask: &dyn Fn(&Chats)| {
+        let counted = Arc::new(Counted {
+            inner: store.backend().clone(),
+            records: AtomicUsize::new(0),
+        });
+        let chats = Store::with_backend(counted.clone()).chats();
+        // The catalog of chats.
+        chats.get_chat(CHAT).unwrap();
+        counted.records.store(0, Ordering::Relaxed);
+        ask(&chats);
+        let first = counted.records.swap(0, Ordering::Relaxed);
+        ask(&chats);
+        (first, counted.records.load(Ordering::Relaxed))
+    };
+    let rare = MessageFilter {
+        message_type: Some("rare".into()),
+        limit: 10,
+        ..MessageFilter::default()
+    };
+    let (first, again) =
+        reads(&|chats| assert_eq!(chats.get_messages(CHAT, &rare).unwrap().len(), 10));
+    assert!(
+        first < 50 && again < 50,
+        "{first}, {again} for a page of a type"
+    );
+    let (first, again) = reads(&|chats| assert_eq!(chats.count_messages(CHAT, &rare).unwrap(), 49));
+    assert!(
+        first < 200 && again < 200,
+        "{first}, {again} to count a type"
+    );
+    let behind = ListMessages {
+        start_after: Some("25-100".into()),
+        limit: 10,
+        ..ListMessages::default()
+    };
+    let (first, again) = reads(&|chats| {
+        assert_eq!(
+            chats.list_messages(CHAT, &behind).unwrap().items[0].message_id,
+            "25-101"
+        );
+    });
+    assert!(
+        first < 50 && again < 50,
+        "{first}, {again} behind a message"
+    );
+    // Where the messages lie is looked up once.
+    let far = MessageFilter {
+        offset: 5_000,
+        limit: 10,
+        ..MessageFilter::default()
+    };
+    let (_, again) = reads(&|chats| {
+        assert_eq!(
+            chats.get_messages(CHAT, &far).unwrap()[0].message_id,
+            "25-1"
+        );
+        assert_eq!(
+            chats
+                .count_messages(CHAT, &MessageFilter::default())
+                .unwrap(),
+            9_998
+        );
+    });
+    assert!(again < 50, "{again} at an offset, asked again");
+}
