@@ -6,10 +6,7 @@ use runlog::{
     flows::RuntimeCommand,
 };
 
-use crate::{
-    failure::{Exit, Failure, Result},
-    find,
-};
+use crate::failure::{Exit, Failure, Result};
 
 /// Records a command, if the flow can accept it; returns the pending ones.
 pub(crate) fn record(store: &Store, flow: RunId, command: &RawJson) -> Result<Vec<RuntimeCommand>> {
@@ -24,7 +21,7 @@ pub(crate) fn record(store: &Store, flow: RunId, command: &RawJson) -> Result<Ve
 /// checked by the flow itself.
 fn check(store: &Store, id: RunId) -> Result<()> {
     let Some(flow) = store.flows().get(id)? else {
-        return Err(find::no_flow(&id.to_string()));
+        return Err(Failure::not_found(format!("there is no flow {id}")));
     };
     if flow.is_over && flow.run_status.is_none() {
         let message = format!(

@@ -30,7 +30,7 @@ export class Agents {
    * field that is refused.
    */
   async define(agent: NewAgent): Promise<AgentDefinition> {
-    return this.#handle.value("defineAgent", agent);
+    return await this.#handle.value("defineAgent", agent);
   }
 
   /**
@@ -40,7 +40,7 @@ export class Agents {
    * @throws {@link RunlogError} `invalid_input`, `too_large` for a field that is refused.
    */
   async put(agent: NewAgent): Promise<AgentDefinition> {
-    return this.#handle.value("putAgent", agent);
+    return await this.#handle.value("putAgent", agent);
   }
 
   /**
@@ -53,7 +53,7 @@ export class Agents {
     updates: Updates<AgentDefinition>,
     options: { project?: string | undefined } = {},
   ): Promise<AgentDefinition> {
-    return this.#handle.value("updateAgent", { ...options, name, updates });
+    return await this.#handle.value("updateAgent", { ...options, name, updates });
   }
 
   /**
@@ -68,7 +68,7 @@ export class Agents {
 
   /** The agent of this name in a project, or in none. */
   async get(name: string, options: { project?: string | undefined } = {}): Promise<AgentDefinition | undefined> {
-    return this.#handle.value("getAgent", { ...options, name });
+    return await this.#handle.value("getAgent", { ...options, name });
   }
 
   /**
@@ -77,11 +77,11 @@ export class Agents {
    * @throws {@link RunlogError} `invalid_input` for a limit of 0.
    */
   async list(options: ListAgents = {}): Promise<Page<AgentDefinition>> {
-    return this.#handle.value("listAgents", options);
+    return await this.#handle.value("listAgents", options);
   }
 
   /** What an agent of a project is told of the agents there are: all of them, without their prompts. */
   async listAvailable(options: { project?: string | undefined } = {}): Promise<AgentSummary[]> {
-    return this.#handle.value("listAvailableAgents", options);
+    return await this.#handle.value("listAvailableAgents", options);
   }
 }

@@ -78,12 +78,12 @@ export class Chats {
    * refused.
    */
   async create(chat: NewChat): Promise<Chat> {
-    return this.#handle.value("createChat", chat);
+    return await this.#handle.value("createChat", chat);
   }
 
   /** The chat with this id; `undefined` when there is none, or it was deleted. */
   async get(chatId: string): Promise<Chat | undefined> {
-    return this.#handle.value("getChat", { chat: chatId });
+    return await this.#handle.value("getChat", { chat: chatId });
   }
 
   /**
@@ -93,7 +93,7 @@ export class Chats {
    * for a field that is refused.
    */
   async update(chatId: string, updates: Updates<Chat, "chatId" | "id" | "createdAt" | "updatedAt">): Promise<Chat> {
-    return this.#handle.value("updateChat", { id: chatId, updates });
+    return await this.#handle.value("updateChat", { id: chatId, updates });
   }
 
   /**
@@ -112,7 +112,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when no chat of this id was deleted; `already_exists` when another has its id now.
    */
   async restore(chatId: string): Promise<Chat> {
-    return this.#handle.value("restoreChat", { chat: chatId });
+    return await this.#handle.value("restoreChat", { chat: chatId });
   }
 
   /**
@@ -139,7 +139,7 @@ export class Chats {
    * `invalid_input`, `too_large` for a field that is refused.
    */
   async saveMessages(chatId: string, messages: readonly NewChatMessage[]): Promise<ChatMessage[]> {
-    return this.#handle.value("saveMessages", { chat: chatId, messages: listOf(messages, "messages") });
+    return await this.#handle.value("saveMessages", { chat: chatId, messages: listOf(messages, "messages") });
   }
 
   /**
@@ -149,7 +149,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted.
    */
   async getMessages(chatId: string, filter: MessageFilter = {}): Promise<ChatMessage[]> {
-    return parseList(await this.#handle.bytes("getChatMessages", { chat: chatId, filter }));
+    return await parseList(await this.#handle.bytes("getChatMessages", { chat: chatId, filter }));
   }
 
   /**
@@ -165,7 +165,7 @@ export class Chats {
    * `invalid_input` for a limit of 0, or a cursor of another list.
    */
   async listMessages(chatId: string, options: ListMessages = {}): Promise<Page<ChatMessage>> {
-    return this.#handle.value("listChatMessages", { chat: chatId, filter: options });
+    return await this.#handle.value("listChatMessages", { chat: chatId, filter: options });
   }
 
   /**
@@ -174,7 +174,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted.
    */
   async countMessages(chatId: string, filter: MessageFilter = {}): Promise<number> {
-    return this.#handle.value("countChatMessages", { chat: chatId, filter });
+    return await this.#handle.value("countChatMessages", { chat: chatId, filter });
   }
 
   /**
@@ -193,7 +193,7 @@ export class Chats {
    * @throws {@link RunlogError} `invalid_input` for a limit of 0, or a cursor of another list.
    */
   async listRequests(options: ListRequests = {}): Promise<Page<UnfinishedRequest>> {
-    return this.#handle.value("listRequests", options);
+    return await this.#handle.value("listRequests", options);
   }
 
   /**
@@ -203,7 +203,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when no chat has the request; `ambiguous` when several have.
    */
   async getRequest(requestId: string): Promise<ChatRequest | undefined> {
-    return this.#handle.value("getRequest", { id: requestId });
+    return await this.#handle.value("getRequest", { id: requestId });
   }
 
   /**
@@ -213,7 +213,7 @@ export class Chats {
    * `invalid_input`, `too_large` for a field that is refused.
    */
   async updateMessage(messageId: string, updates: Updates<ChatMessage, "messageId" | "chatId" | "id">): Promise<ChatMessage> {
-    return this.#handle.value("updateMessage", { id: messageId, updates });
+    return await this.#handle.value("updateMessage", { id: messageId, updates });
   }
 
   /**
@@ -232,7 +232,7 @@ export class Chats {
    * id that is taken, or a request or node that another chat has; `invalid_input` when they are of several chats, or a field is refused.
    */
   async saveSteps(steps: readonly NewStep[]): Promise<Step[]> {
-    return this.#handle.value("saveSteps", { steps: listOf(steps, "steps") });
+    return await this.#handle.value("saveSteps", { steps: listOf(steps, "steps") });
   }
 
   /**
@@ -242,7 +242,7 @@ export class Chats {
    * `too_large` for a field that is refused.
    */
   async updateStep(stepId: string, updates: Updates<Step>): Promise<Step> {
-    return this.#handle.value("updateStep", { id: stepId, updates });
+    return await this.#handle.value("updateStep", { id: stepId, updates });
   }
 
   /**
@@ -251,7 +251,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when no chat has the request; `ambiguous` when several have.
    */
   async getSteps(requestId: string): Promise<Step[]> {
-    return this.#handle.value("getSteps", { id: requestId });
+    return await this.#handle.value("getSteps", { id: requestId });
   }
 
   /**
@@ -267,7 +267,7 @@ export class Chats {
    * of 0, or a cursor of another list.
    */
   async listSteps(filter: ListSteps = {}): Promise<Page<Step>> {
-    return this.#handle.value("listSteps", { filter });
+    return await this.#handle.value("listSteps", { filter });
   }
 
   /**
@@ -276,7 +276,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted.
    */
   async getLastIncompleteStep(chatId: string): Promise<Step | undefined> {
-    return this.#handle.value("getLastIncompleteStep", { chat: chatId });
+    return await this.#handle.value("getLastIncompleteStep", { chat: chatId });
   }
 
   /**
@@ -285,7 +285,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when no chat has the node; `ambiguous` when several have.
    */
   async getStepsByStackId(stackId: string): Promise<Step[]> {
-    return this.#handle.value("getStepsByStackId", { id: stackId });
+    return await this.#handle.value("getStepsByStackId", { id: stackId });
   }
 
   /**
@@ -295,7 +295,7 @@ export class Chats {
    * in a circle.
    */
   async getStackPath(stackId: string): Promise<string[]> {
-    return this.#handle.value("getStackPath", { id: stackId });
+    return await this.#handle.value("getStackPath", { id: stackId });
   }
 
   /**
@@ -403,7 +403,7 @@ export class Chats {
    * ```
    */
   async dismiss(requestId: string): Promise<Step[]> {
-    return this.#handle.value("dismiss", { id: requestId });
+    return await this.#handle.value("dismiss", { id: requestId });
   }
 
   /**
@@ -413,7 +413,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when there is no such chat, or no step waits for the node.
    */
   async completeDelegate(chatId: string, stackId: string, output: object | RawJson): Promise<Step> {
-    return this.#handle.value("completeDelegate", { chat: chatId, stack: stackId, output });
+    return await this.#handle.value("completeDelegate", { chat: chatId, stack: stackId, output });
   }
 
   /**
@@ -423,7 +423,7 @@ export class Chats {
    * in the report.
    */
   async importAgentChat(lines: string): Promise<ImportReport> {
-    return this.#handle.value("importAgentChat", { lines });
+    return await this.#handle.value("importAgentChat", { lines });
   }
 
   /**
@@ -435,7 +435,7 @@ export class Chats {
    * @throws {@link RunlogError} as {@link importAgentChat}.
    */
   async importAgentMessage(lines: string): Promise<ImportReport> {
-    return this.#handle.value("importAgentMessage", { lines });
+    return await this.#handle.value("importAgentMessage", { lines });
   }
 
   /**
@@ -444,7 +444,7 @@ export class Chats {
    * @throws {@link RunlogError} as {@link importAgentChat}.
    */
   async importAgentStep(lines: string): Promise<ImportReport> {
-    return this.#handle.value("importAgentStep", { lines });
+    return await this.#handle.value("importAgentStep", { lines });
   }
 
   /**
@@ -454,7 +454,7 @@ export class Chats {
    * in the report.
    */
   async importAgentHistory(lines: string): Promise<ImportReport> {
-    return this.#handle.value("importAgentHistory", { lines });
+    return await this.#handle.value("importAgentHistory", { lines });
   }
 }
 

@@ -172,5 +172,5 @@ export function unpackEvents(bytes: Uint8Array): { events: ContextEvent[]; next:
 export async function unpackMessages(bytes: Uint8Array): Promise<Message[]> {
   const { heads, take } = splitContents(bytes);
   const list = await parseList<[sequence: number, role: Role, length: number]>(heads);
-  return inPieces(list, () => 0, ([sequence, role, length]) => new Message(sequence, role, take(length)));
+  return await inPieces(list, () => 0, ([sequence, role, length]) => new Message(sequence, role, take(length)));
 }

@@ -57,7 +57,7 @@ export class Contexts {
    * @throws {@link RunlogError} `not_found` when there is no such instance.
    */
   async getEvents(instanceId: string, fromSequence = 0): Promise<ContextEvent[]> {
-    return this.events(instanceId, { from: fromSequence }).toArray();
+    return await this.events(instanceId, { from: fromSequence }).toArray();
   }
 
   /**
@@ -99,7 +99,7 @@ export class Contexts {
    * @throws {@link RunlogError} `not_found` when there is no such instance.
    */
   async lastSequence(instanceId: string): Promise<number> {
-    return this.#handle.value("getLastSequence", { instance: instanceId });
+    return await this.#handle.value("getLastSequence", { instance: instanceId });
   }
 
   /**
@@ -110,7 +110,7 @@ export class Contexts {
    * before the sequence.
    */
   async deleteEventsAfter(instanceId: string, sequence: number): Promise<number> {
-    return this.#handle.value("deleteEventsAfter", { instance: instanceId, sequence });
+    return await this.#handle.value("deleteEventsAfter", { instance: instanceId, sequence });
   }
 
   /**
@@ -121,7 +121,7 @@ export class Contexts {
    * events; `invalid_input` when the source ends before the sequence. Nothing is copied then.
    */
   async copyEvents(sourceInstanceId: string, targetInstanceId: string, upToSequence?: number): Promise<number> {
-    return this.#handle.value("copyEvents", { source: sourceInstanceId, target: targetInstanceId, upToSequence });
+    return await this.#handle.value("copyEvents", { source: sourceInstanceId, target: targetInstanceId, upToSequence });
   }
 }
 
@@ -154,7 +154,8 @@ export class Context {
 
   /**
    * Appends a message: one event for it and one for each tool call it asks for, all or none. Role, tool calls and tool
-   * results are read out of it, in the form of its provider. Durable when it resolves.
+   * results are read out of it, in the form of its provider. Durable when it resolves. Whether a result's call is there is
+   * checked by `recordMessage` of a run, and not here.
    *
    * @throws {@link RunlogError} `invalid_input` when it isn't an object with a known role, or a tool call in it can't be
    * read; `not_found` when the session was deleted; `conflict` when the last sequence isn't the expected one.
@@ -176,7 +177,7 @@ export class Context {
     const { event, ...rest } = fieldsOf(options, "what is asked for beside it");
     const { lengths, data } = messageList(messages);
     const events = lengths.map(() => event ?? {});
-    return this.#handle.value("appendMessages", { instance: this.instanceId, options: rest, events, lengths }, data);
+    return await this.#handle.value("appendMessages", { instance: this.instanceId, options: rest, events, lengths }, data);
   }
 
   /** Appends one event. As {@link Contexts.appendEvent}. */
@@ -185,7 +186,7 @@ export class Context {
     content: RawJson | Uint8Array | object,
     options: AppendOptions & { toolCallId?: string | undefined } = {},
   ): Promise<ContextEvent> {
-    return this.#contexts.appendEvent(this.instanceId, eventType, content, options);
+    return await this.#contexts.appendEvent(this.instanceId, eventType, content, options);
   }
 
   /**
@@ -193,22 +194,22 @@ export class Context {
    * JavaScript's; {@link getRawMessages} has the bytes. A long list is read in pieces, between which the event loop goes on.
    */
   async getMessages<T = Record<string, unknown>>(): Promise<T[]> {
-    return this.replayFromSequence<T>(0);
+    return await this.replayFromSequence<T>(0);
   }
 
   /** The messages from a sequence on, as values; a sequence beyond the end is none. */
   async replayFromSequence<T = Record<string, unknown>>(sequence: number): Promise<T[]> {
-    return parseList<T>(await this.#handle.bytes("getMessages", { instance: this.instanceId, from: sequence }));
+    return await parseList<T>(await this.#handle.bytes("getMessages", { instance: this.instanceId, from: sequence }));
   }
 
   /** The messages from a sequence on, each byte for byte. */
   async getRawMessages(fromSequence = 0): Promise<Message[]> {
-    return unpackMessages(await this.#handle.bytes("getRawMessages", { instance: this.instanceId, from: fromSequence }));
+    return await unpackMessages(await this.#handle.bytes("getRawMessages", { instance: this.instanceId, from: fromSequence }));
   }
 
   /** The events from a sequence on; 0 and 1 are all of them. All are held in memory; {@link events} holds a page. */
   async getEvents(fromSequence = 0): Promise<ContextEvent[]> {
-    return this.#contexts.getEvents(this.instanceId, fromSequence);
+    return await this.#contexts.getEvents(this.instanceId, fromSequence);
   }
 
   /** The events from a sequence on, a page at a time. */
@@ -218,7 +219,7 @@ export class Context {
 
   /** The event at a sequence; `undefined` when the context doesn't reach it. */
   async event(sequence: number): Promise<ContextEvent | undefined> {
-    return this.#contexts.event(this.instanceId, sequence);
+    return await this.#contexts.event(this.instanceId, sequence);
   }
 
   /**
@@ -258,7 +259,7 @@ export class Context {
 
   /** The last sequence of the context, 0 when it is empty. */
   async getLastSequence(): Promise<number> {
-    return this.#contexts.lastSequence(this.instanceId);
+    return await this.#contexts.lastSequence(this.instanceId);
   }
 
   /**
@@ -267,7 +268,7 @@ export class Context {
    * @throws {@link RunlogError} as {@link Contexts.copyEvents}.
    */
   async copyToNewInstance(targetInstanceId: string, upToSequence?: number): Promise<number> {
-    return this.#contexts.copyEvents(this.instanceId, targetInstanceId, upToSequence);
+    return await this.#contexts.copyEvents(this.instanceId, targetInstanceId, upToSequence);
   }
 
   /**
@@ -276,12 +277,12 @@ export class Context {
    * @throws {@link RunlogError} `invalid_input` when the context ends before the sequence.
    */
   async truncateAfterSequence(sequence: number): Promise<number> {
-    return this.#contexts.deleteEventsAfter(this.instanceId, sequence);
+    return await this.#contexts.deleteEventsAfter(this.instanceId, sequence);
   }
 
   /** The tool calls without a result, in the order they were made. */
   async danglingToolCalls(): Promise<DanglingToolCall[]> {
-    return this.#handle.value("danglingToolCalls", { instance: this.instanceId });
+    return await this.#handle.value("danglingToolCalls", { instance: this.instanceId });
   }
 
   /**
@@ -291,6 +292,6 @@ export class Context {
    * @throws {@link RunlogError} `conflict` when the context changed meanwhile.
    */
   async closeDanglingToolCalls(reason: string): Promise<DanglingToolCall[]> {
-    return this.#handle.value("closeDanglingToolCalls", { instance: this.instanceId, reason });
+    return await this.#handle.value("closeDanglingToolCalls", { instance: this.instanceId, reason });
   }
 }

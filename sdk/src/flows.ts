@@ -99,12 +99,12 @@ export class Flows {
    * @throws {@link RunlogError} `invalid_input` for a limit of 0, or a cursor of another list.
    */
   async list(options: ListFlows = {}): Promise<Page<FlowSummary>> {
-    return this.#handle.value("listFlows", options);
+    return await this.#handle.value("listFlows", options);
   }
 
   /** The flow of a run, or with this id of its own; `undefined` when there is none. */
   async get(runId: string): Promise<FlowSummary | undefined> {
-    return this.#handle.value("getFlow", { run: runId });
+    return await this.#handle.value("getFlow", { run: runId });
   }
 
   #flow({ told, handle }: Made<FlowState>): FlowRun {
@@ -202,7 +202,7 @@ export class FlowRun implements AsyncDisposable {
    * agent has a `nodeId`, a `runId` and a `timestamp`; `wrong_status` when the flow is that of a run that isn't running.
    */
   async record(event: RuntimeEvent | RawJson): Promise<number> {
-    return this.recordAll([event]);
+    return await this.recordAll([event]);
   }
 
   /**
@@ -212,7 +212,7 @@ export class FlowRun implements AsyncDisposable {
    */
   async recordAll(events: readonly (RuntimeEvent | RawJson)[], durability?: Durability): Promise<number> {
     const { lengths, data } = jsonList(events, wellFormedBytes);
-    return this.#handle.value("record", { lengths, durability }, data);
+    return await this.#handle.value("record", { lengths, durability }, data);
   }
 
   /**
@@ -297,11 +297,12 @@ export class FlowRun implements AsyncDisposable {
    * given to its agent or taken here, whichever asks first.
    */
   async takeInbox(runId?: string): Promise<ReceivedCommand[]> {
-    return this.#take(() => this.#handle.value("takeInbox", { runId }));
+    return await this.#take(() => this.#handle.value("takeInbox", { runId }));
   }
 
   /**
-   * Takes the commands that wait for a run, once there are any; `undefined` when the signal is aborted before.
+   * Takes the commands that wait for a run, once there are any; `undefined` when the signal is aborted before. Waiting for a
+   * command keeps no Node process alive, nor does `AbortSignal.timeout`: a process that has nothing else to do ends.
    *
    * @throws {@link RunlogError} `wrong_status` when none waits and none can come any more: the flow is that of a run that has
    * paused or ended; `closed` when the flow or the store is closed.
@@ -309,7 +310,7 @@ export class FlowRun implements AsyncDisposable {
   async nextCommands(runId: string, signal: AbortSignal): Promise<ReceivedCommand[] | undefined> {
     checkSignal(signal);
     const take = () => this.#take(() => this.#handle.value("takeInbox", { runId, waits: true }));
-    return this.#next(signal, take, ({ runId: of }) => of === runId);
+    return await this.#next(signal, take, ({ runId: of }) => of === runId);
   }
 
   /**

@@ -66,7 +66,7 @@ export async function withEither<T>(
   other: AbortSignal | undefined,
   work: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  if (other === undefined) return work(one);
+  if (other === undefined) return await work(one);
   throwIfAborted(one);
   throwIfAborted(other);
   const controller = new AbortController();

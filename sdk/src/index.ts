@@ -49,7 +49,7 @@ import { type Store, openedStore } from "./store.js";
  */
 export async function open(path: string, options: OpenOptions = {}): Promise<Store> {
   checkText(path, "the path of a store's folder");
-  return openedStore(nodeChannel(), "open", { path, options: fieldsOf(options, "how a store is opened") });
+  return await openedStore(nodeChannel(), "open", { path, options: fieldsOf(options, "how a store is opened") });
 }
 
 /**
@@ -63,7 +63,7 @@ export async function open(path: string, options: OpenOptions = {}): Promise<Sto
  * ```
  */
 export async function openInMemory(options: Pick<OpenOptions, "segmentBytesMax"> = {}): Promise<Store> {
-  return openedStore(nodeChannel(), "openInMemory", fieldsOf(options, "how a store is opened"));
+  return await openedStore(nodeChannel(), "openInMemory", fieldsOf(options, "how a store is opened"));
 }
 
 /**
@@ -80,7 +80,7 @@ export async function openInMemory(options: Pick<OpenOptions, "segmentBytesMax">
  * ```
  */
 export async function attach(shared: SharedStore): Promise<Store> {
-  return openedStore(nodeChannel(), "attach", { token: objectOf(shared, "what a store was shared as").runlogStore });
+  return await openedStore(nodeChannel(), "attach", { token: objectOf(shared, "what a store was shared as").runlogStore });
 }
 
 /**

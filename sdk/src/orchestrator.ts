@@ -327,7 +327,7 @@ export class Orchestrator implements AsyncDisposable {
     requests: readonly SpawnRequest[],
     options: SpawnOptions = {},
   ): Promise<SpawnResult[]> {
-    return (await this.spawn(parentRunId, requests, options)).results();
+    return await (await this.spawn(parentRunId, requests, options)).results();
   }
 
   /**
@@ -368,7 +368,7 @@ export class Orchestrator implements AsyncDisposable {
 
   /** How many runs are under way here, those that wait for their turn included. */
   async liveCount(): Promise<number> {
-    return this.#handle.value("liveCount");
+    return await this.#handle.value("liveCount");
   }
 
   /**
@@ -449,7 +449,7 @@ export class RunHandle {
    */
   async wait(options: { signal?: AbortSignal | undefined } = {}): Promise<SpawnResult> {
     const { signal } = optionsOf(options, ["signal"]);
-    return this.orchestrator.untilClosed(this.#handle.value("wait", undefined, undefined, { signal, idle: true }));
+    return await this.orchestrator.untilClosed(this.#handle.value("wait", undefined, undefined, { signal, idle: true }));
   }
 
   /**

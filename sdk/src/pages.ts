@@ -88,7 +88,7 @@ export class Pages<T> implements AsyncIterable<T> {
         const pages = this.#open(stop.signal);
         const end = async (): Promise<IteratorResult<T[], void>> => {
           stop.abort();
-          return pages.return();
+          return await pages.return();
         };
         return { next: () => pages.next(), return: end };
       },

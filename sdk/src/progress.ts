@@ -29,19 +29,19 @@ export async function watched<Progress, Done>(
   work: (watch: number | undefined, signal: AbortSignal | undefined) => Promise<Done>,
   next: (watch: number) => Promise<Progress | undefined>,
 ): Promise<Done> {
-  if (onProgress === undefined) return work(undefined, signal);
+  if (onProgress === undefined) return await work(undefined, signal);
   checkFunction(onProgress, "onProgress");
   lastWatch += 1;
   const watch = lastWatch;
   const stop = new AbortController();
-  return withEither(stop.signal, signal, async (either) => {
+  return await withEither(stop.signal, signal, async (either) => {
     const done = work(watch, either);
     // It is awaited below: that it fails before is nothing that nobody handles.
     done.catch(() => undefined);
     for (;;) {
       // Where nothing can be told, because the work was refused or the store closed, the work itself says so.
       const told = await next(watch).catch(() => undefined);
-      if (told === undefined) return done;
+      if (told === undefined) return await done;
       try {
         await onProgress(told);
       } catch (error) {

@@ -72,7 +72,7 @@ export class RunRecorder implements AsyncDisposable {
    * is refused; `conflict`. Nothing is written then.
    */
   async recordMessage(message: MessageInput, options?: AppendOptions): Promise<Recorded> {
-    return this.#handle.value("recordMessage", options, messageBytes(message));
+    return await this.#handle.value("recordMessage", options, messageBytes(message));
   }
 
   /**
@@ -85,7 +85,7 @@ export class RunRecorder implements AsyncDisposable {
    * `already_exists` when the call has its result already.
    */
   async recordToolResult(outcome: ToolOutcome): Promise<Recorded> {
-    return recordToolResult(this.#handle, outcome);
+    return await recordToolResult(this.#handle, outcome);
   }
 
   /**
@@ -102,7 +102,7 @@ export class RunRecorder implements AsyncDisposable {
    * then.
    */
   async recordToolResults(outcomes: readonly ToolOutcome[]): Promise<Recorded> {
-    return recordToolResults(this.#handle, outcomes);
+    return await recordToolResults(this.#handle, outcomes);
   }
 
   /**
@@ -119,7 +119,7 @@ export class RunRecorder implements AsyncDisposable {
    * the work throws.
    */
   async tool<T>(toolCallId: string, work: () => T | PromiseLike<T>): Promise<T> {
-    return tool(this.#handle, toolCallId, work);
+    return await tool(this.#handle, toolCallId, work);
   }
 
   /**
@@ -129,7 +129,7 @@ export class RunRecorder implements AsyncDisposable {
    * @throws {@link RunlogError} as {@link recordMessage}; `invalid_input` when an outcome answers no call of the message.
    */
   async recordToolCall(message: MessageInput, outcomes: readonly ToolOutcome[]): Promise<Recorded> {
-    return recordToolCall(this.#handle, message, outcomes);
+    return await recordToolCall(this.#handle, message, outcomes);
   }
 
   /**
@@ -174,7 +174,7 @@ export class RunRecorder implements AsyncDisposable {
    * @throws {@link RunlogError} as {@link pause}.
    */
   async complete(summary?: string): Promise<Run> {
-    return this.#end("complete", summary);
+    return await this.#end("complete", summary);
   }
 
   /**
@@ -183,7 +183,7 @@ export class RunRecorder implements AsyncDisposable {
    * @throws {@link RunlogError} as {@link pause}.
    */
   async fail(error: unknown): Promise<Run> {
-    return this.#end("fail", error === undefined ? "no reason was given" : givenError(error));
+    return await this.#end("fail", error === undefined ? "no reason was given" : givenError(error));
   }
 
   /**
@@ -194,7 +194,7 @@ export class RunRecorder implements AsyncDisposable {
    * MiB.
    */
   async cancel(summary?: string): Promise<Run> {
-    return this.#end("cancel", summary);
+    return await this.#end("cancel", summary);
   }
 
   async #end(how: "complete" | "fail" | "cancel", text: string | undefined): Promise<Run> {
@@ -226,14 +226,14 @@ type Recording = Handle<RecorderCalls> | Handle<RunContextCalls>;
 /** Records what a tool gave, in a run. @internal */
 export async function recordToolResult(run: Recording, outcome: ToolOutcome): Promise<Recorded> {
   const { output, ...rest } = fieldsOf(outcome, "what a tool gave");
-  return (run as Handle<RecorderCalls>).value("recordToolResult", rest, jsonBytes(outputOf(output)));
+  return await (run as Handle<RecorderCalls>).value("recordToolResult", rest, jsonBytes(outputOf(output)));
 }
 
 /** Records what tools gave for several calls, in a run. @internal */
 export async function recordToolResults(run: Recording, outcomes: readonly ToolOutcome[]): Promise<Recorded> {
   const given = outcomesOf(outcomes);
   const { lengths, data } = jsonList(given.map(({ output }) => output));
-  return (run as Handle<RecorderCalls>).value("recordToolResults", { outcomes: given.map(withoutOutput), lengths }, data);
+  return await (run as Handle<RecorderCalls>).value("recordToolResults", { outcomes: given.map(withoutOutput), lengths }, data);
 }
 
 /** Does the work of a tool call and records what came of it, in a run. @internal */
@@ -311,7 +311,7 @@ export async function recordToolCall(
 ): Promise<Recorded> {
   const given = outcomesOf(outcomes);
   const { lengths, data } = jsonList([messageBytes(message), ...given.map(({ output }) => output)]);
-  return (run as Handle<RecorderCalls>).value("recordToolCall", { outcomes: given.map(withoutOutput), lengths }, data);
+  return await (run as Handle<RecorderCalls>).value("recordToolCall", { outcomes: given.map(withoutOutput), lengths }, data);
 }
 
 function outcomesOf(outcomes: readonly ToolOutcome[]): ToolOutcome[] {

@@ -144,7 +144,7 @@ export class RequestBuffer implements AsyncDisposable {
    * `not_found` when the request has no such node.
    */
   async startStep(type: StepType, input: object | RawJson, stackId?: string): Promise<string> {
-    return this.#handle.value("startStep", { type, input, stackId });
+    return await this.#handle.value("startStep", { type, input, stackId });
   }
 
   /**
@@ -200,7 +200,7 @@ export class RequestBuffer implements AsyncDisposable {
    * when the stack is deeper than 1,024.
    */
   async delegate(assistantId: string, options: DelegateOptions = {}): Promise<string> {
-    return this.#handle.value("delegate", { assistantId, options });
+    return await this.#handle.value("delegate", { assistantId, options });
   }
 
   /**
@@ -342,7 +342,7 @@ export class Space {
 
   /** The keys. */
   async keys(): Promise<string[]> {
-    return this.#handle.value("spaceKeys");
+    return await this.#handle.value("spaceKeys");
   }
 }
 

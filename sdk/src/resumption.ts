@@ -75,6 +75,6 @@ export class Resumption {
    * @throws {@link RunlogError} `conflict` when the step was completed meanwhile.
    */
   async complete(output: object | RawJson): Promise<Step[]> {
-    return this.#handle.value("complete", { output });
+    return await this.#handle.value("complete", { output });
   }
 }

@@ -73,17 +73,17 @@ export class RunContext {
 
   /** The run as far as is known now, with the steps begun. */
   async refresh(): Promise<Run> {
-    return this.#handle.value("run");
+    return await this.#handle.value("run");
   }
 
   /** The messages of its context, to be sent to the model. Those of the runs it goes on from are among them. */
   async getMessages<T = Record<string, unknown>>(): Promise<T[]> {
-    return parseList<T>(await this.#handle.bytes("getMessages"));
+    return await parseList<T>(await this.#handle.bytes("getMessages"));
   }
 
   /** The same messages, each byte for byte. */
   async getRawMessages(): Promise<Message[]> {
-    return unpackMessages(await this.#handle.bytes("getRawMessages"));
+    return await unpackMessages(await this.#handle.bytes("getRawMessages"));
   }
 
   /**
@@ -93,7 +93,7 @@ export class RunContext {
    * the function should return.
    */
   async nextStep(): Promise<number> {
-    return this.#handle.value("nextStep");
+    return await this.#handle.value("nextStep");
   }
 
   /**
@@ -102,7 +102,7 @@ export class RunContext {
    * @throws {@link RunlogError} as {@link RunRecorder.describe}.
    */
   async describe(details: RunDetails): Promise<Run> {
-    return this.#handle.value("describe", details);
+    return await this.#handle.value("describe", details);
   }
 
   /**
@@ -111,7 +111,7 @@ export class RunContext {
    * @throws {@link RunlogError} as {@link RunRecorder.recordMessage}.
    */
   async recordMessage(message: MessageInput, options?: AppendOptions): Promise<Recorded> {
-    return this.#handle.value("recordMessage", options, messageBytes(message));
+    return await this.#handle.value("recordMessage", options, messageBytes(message));
   }
 
   /**
@@ -120,7 +120,7 @@ export class RunContext {
    * @throws {@link RunlogError} as {@link recordMessage}.
    */
   async recordToolResult(outcome: ToolOutcome): Promise<Recorded> {
-    return recordToolResult(this.#handle, outcome);
+    return await recordToolResult(this.#handle, outcome);
   }
 
   /**
@@ -129,7 +129,7 @@ export class RunContext {
    * @throws {@link RunlogError} as {@link recordMessage}.
    */
   async recordToolResults(outcomes: readonly ToolOutcome[]): Promise<Recorded> {
-    return recordToolResults(this.#handle, outcomes);
+    return await recordToolResults(this.#handle, outcomes);
   }
 
   /**
@@ -139,7 +139,7 @@ export class RunContext {
    * @throws {@link RunlogError} as {@link recordMessage}; else what the work throws.
    */
   async tool<T>(toolCallId: string, work: () => T | PromiseLike<T>): Promise<T> {
-    return tool(this.#handle, toolCallId, work);
+    return await tool(this.#handle, toolCallId, work);
   }
 
   /**
@@ -149,7 +149,7 @@ export class RunContext {
    * message.
    */
   async recordToolCall(message: MessageInput, outcomes: readonly ToolOutcome[]): Promise<Recorded> {
-    return recordToolCall(this.#handle, message, outcomes);
+    return await recordToolCall(this.#handle, message, outcomes);
   }
 
   /**
@@ -184,23 +184,23 @@ export class RunContext {
 
   /** The state that was saved last, by this run or by the one it goes on from. */
   async snapshot(): Promise<RunSnapshot | undefined> {
-    return this.#handle.value("snapshot");
+    return await this.#handle.value("snapshot");
   }
 
   /**
-   * The next command that was sent to it, once there is one.
+   * The next command that was sent to it, once there is one. Waiting for it keeps no Node process alive.
    *
    * @throws {@link RunlogError} `aborted` when the signal is: the run's own, unless another is given.
    */
   async nextCommand(options: { signal?: AbortSignal | undefined } = {}): Promise<ReceivedCommand> {
     const { signal = this.signal } = optionsOf(options, ["signal"]);
     const waiting = this.#handle.value("nextCommand", undefined, undefined, { signal, idle: true });
-    return this.#untilClosed(waiting);
+    return await this.#untilClosed(waiting);
   }
 
   /** The next command that waits, if there is one. */
   async takeCommand(): Promise<ReceivedCommand | undefined> {
-    return this.#handle.value("takeCommand");
+    return await this.#handle.value("takeCommand");
   }
 
   /**
@@ -238,7 +238,7 @@ export class RunContext {
    * requests; `limit_reached` when agents have spawned agents too deeply, or too many are at work.
    */
   async spawnAgents(requests: readonly SpawnRequest[], options: SpawnOptions = {}): Promise<SpawnResult[]> {
-    return (await this.spawn(requests, options)).results();
+    return await (await this.spawn(requests, options)).results();
   }
 
   /**
@@ -254,11 +254,11 @@ export class RunContext {
     args: RawJson | Uint8Array | string | object,
   ): Promise<ToolAnswer | undefined> {
     const wire = { toolCallId, name };
-    return this.#untilClosed(this.#handle.value("answerToolCall", wire, jsonBytes(args), { idle: true }));
+    return await this.#untilClosed(this.#handle.value("answerToolCall", wire, jsonBytes(args), { idle: true }));
   }
 
   /** What there is to spawn. */
   async listAvailableAgents(): Promise<AgentSummary[]> {
-    return this.#handle.value("listAvailableAgents");
+    return await this.#handle.value("listAvailableAgents");
   }
 }

@@ -123,12 +123,12 @@ export class Runs {
    * @throws {@link RunlogError} `not_found` when there is no such run; else as {@link RunRecorder.describe}.
    */
   async describe(runId: string, details: RunDetails): Promise<Run> {
-    return this.#handle.value("describeRun", { run: runId, details });
+    return await this.#handle.value("describeRun", { run: runId, details });
   }
 
   /** Pauses the runs that a process which is gone left running, and says which they were. Opening for writing has done it. */
   async recover(): Promise<string[]> {
-    return this.#handle.value("recoverRuns");
+    return await this.#handle.value("recoverRuns");
   }
 
   /**
@@ -137,7 +137,7 @@ export class Runs {
    * @throws {@link RunlogError} `invalid_input` for a limit of 0, or a cursor of another list.
    */
   async list(options: ListRuns = {}): Promise<Page<RunSummary>> {
-    return this.#handle.value("listRuns", options);
+    return await this.#handle.value("listRuns", options);
   }
 
   /**
@@ -146,12 +146,12 @@ export class Runs {
    * @throws {@link RunlogError} `not_found` when there is no such run; else as {@link list}.
    */
   async children(runId: string, options: { limit?: number | undefined; cursor?: string | undefined } = {}): Promise<Page<RunSummary>> {
-    return this.#handle.value("childRuns", withOptions({ run: runId }, options, "what is asked for beside it"));
+    return await this.#handle.value("childRuns", withOptions({ run: runId }, options, "what is asked for beside it"));
   }
 
   /** The whole of a run; `undefined` when there is none of that id. */
   async get(runId: string): Promise<Run | undefined> {
-    return this.#handle.value("getRun", { run: runId });
+    return await this.#handle.value("getRun", { run: runId });
   }
 
   /**

@@ -64,7 +64,7 @@ export async function* unlessAborted<T>(items: AsyncIterable<T> | Iterable<T>, s
 }
 
 async function settledUnlessAborted<T>(promise: T | Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return promise;
+  if (signal === undefined) return await promise;
   let forget = () => {};
   const aborted = new Promise<never>((_, reject) => (forget = whenAborted(signal, () => reject(abortedError(signal)))));
   try {

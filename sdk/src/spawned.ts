@@ -72,7 +72,7 @@ export class SpawnedAgent {
    * @throws {@link RunlogError} as {@link Spawned.results}.
    */
   async wait(): Promise<SpawnResult> {
-    return this.#result;
+    return await this.#result;
   }
 
   /**
@@ -185,7 +185,7 @@ export class Spawned implements AsyncIterable<EndedAgent> {
    * was given is: they are cancelled; `closed` when the orchestrator is.
    */
   async results(): Promise<SpawnResult[]> {
-    return this.#results.promise;
+    return await this.#results.promise;
   }
 
   /**

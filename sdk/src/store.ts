@@ -215,7 +215,7 @@ export class Store implements AsyncDisposable {
    * the root's context ends before the sequence.
    */
   async truncateSession(id: string, afterSequence: number): Promise<number> {
-    return this.#handle.value("truncateSession", { id, afterSequence });
+    return await this.#handle.value("truncateSession", { id, afterSequence });
   }
 
   /**
@@ -225,12 +225,12 @@ export class Store implements AsyncDisposable {
    * in another session, or the name is empty; `already_exists` when the id is taken.
    */
   async createInstance(instance: NewInstance): Promise<AgentInstance> {
-    return this.#handle.value("createInstance", instance);
+    return await this.#handle.value("createInstance", instance);
   }
 
   /** The instance with this id; `undefined` when there is none. */
   async getInstance(id: string): Promise<AgentInstance | undefined> {
-    return this.#handle.value("getInstance", { id });
+    return await this.#handle.value("getInstance", { id });
   }
 
   /**
@@ -239,7 +239,7 @@ export class Store implements AsyncDisposable {
    * @throws {@link RunlogError} `not_found` when there is no such session, or it was deleted.
    */
   async instances(sessionId: string): Promise<AgentInstance[]> {
-    return this.#handle.value("instances", { id: sessionId });
+    return await this.#handle.value("instances", { id: sessionId });
   }
 
   /**
@@ -248,7 +248,7 @@ export class Store implements AsyncDisposable {
    * @throws {@link RunlogError} `not_found` when there is no such instance, or its session was deleted.
    */
   async childInstances(instanceId: string): Promise<AgentInstance[]> {
-    return this.#handle.value("childInstances", { id: instanceId });
+    return await this.#handle.value("childInstances", { id: instanceId });
   }
 
   /**
@@ -257,7 +257,7 @@ export class Store implements AsyncDisposable {
    * @throws {@link RunlogError} `not_found` when there is no such session, or it has no instance yet.
    */
   async rootInstance(sessionId: string): Promise<AgentInstance> {
-    return this.#handle.value("rootInstance", { id: sessionId });
+    return await this.#handle.value("rootInstance", { id: sessionId });
   }
 
   /**
@@ -383,7 +383,7 @@ export class Store implements AsyncDisposable {
 
   /** The last position that readers see, 0 in an empty store: the tail of the log is after it. */
   async lastPosition(): Promise<number> {
-    return this.#handle.value("lastPosition");
+    return await this.#handle.value("lastPosition");
   }
 
   /**
@@ -399,12 +399,12 @@ export class Store implements AsyncDisposable {
 
   /** How large the store is and what is in it. */
   async stat(): Promise<Stat> {
-    return this.#handle.value("stat");
+    return await this.#handle.value("stat");
   }
 
   /** Reads every byte of the store, also beside a writer, and tells every damage. Changes nothing. */
   async verify(): Promise<Verification> {
-    return this.#handle.value("verify");
+    return await this.#handle.value("verify");
   }
 
   /**
@@ -426,7 +426,7 @@ export class Store implements AsyncDisposable {
   async backup(folder: string, options: BackupOptions = {}): Promise<Backup> {
     checkText(folder, "the path of a backup's folder");
     const { verify } = optionsOf(options, ["verify"]);
-    return this.#handle.value("backup", { folder, options: { verify } });
+    return await this.#handle.value("backup", { folder, options: { verify } });
   }
 
   /**
@@ -446,7 +446,7 @@ export class Store implements AsyncDisposable {
    */
   async compact(options: CompactOptions & ProgressOptions<CompactProgress> = {}): Promise<Compaction> {
     const { onProgress, signal, ...rest } = fieldsOf(options, "what a compaction is to do");
-    return watched(
+    return await watched(
       { onProgress, signal },
       (watch, signal) => this.#handle.value("compact", { options: rest, watch }, undefined, { signal }),
       (watch) => this.#handle.value("compactProgress", { watch }, undefined, { idle: true }),
@@ -472,7 +472,7 @@ export class Store implements AsyncDisposable {
    */
   async retain(policy: RetentionPolicy & ProgressOptions<RetainProgress>): Promise<Retained> {
     const { onProgress, signal, ...rest } = fieldsOf(policy, "a policy");
-    return watched(
+    return await watched(
       { onProgress, signal },
       (watch, signal) => this.#handle.value("retain", { policy: rest, watch }, undefined, { signal }),
       (watch) => this.#handle.value("retainProgress", { watch }, undefined, { idle: true }),
@@ -494,7 +494,7 @@ export class Store implements AsyncDisposable {
    * ```
    */
   async erase(what: Erase & { reason: string }): Promise<Erased> {
-    return this.#handle.value("erase", { what: fieldsOf(what, "what is to be erased") });
+    return await this.#handle.value("erase", { what: fieldsOf(what, "what is to be erased") });
   }
 
   /**
@@ -533,7 +533,7 @@ export class Store implements AsyncDisposable {
    */
   async exportTo(path: string, what: ExportSelection = {}): Promise<Exported> {
     checkText(path, "the path of an export");
-    return this.#handle.value("exportTo", { path, what: selectionOf(what) });
+    return await this.#handle.value("exportTo", { path, what: selectionOf(what) });
   }
 
   /**
@@ -557,7 +557,7 @@ export class Store implements AsyncDisposable {
     source: Uint8Array | Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
     options: ImportPiecesOptions = {},
   ): Promise<Imported> {
-    return imported(this.#handle, source, options);
+    return await imported(this.#handle, source, options);
   }
 
   /**
@@ -573,7 +573,7 @@ export class Store implements AsyncDisposable {
   async importFrom(path: string, options: ImportOptions = {}): Promise<Imported> {
     checkText(path, "the path of an archive");
     const { strict } = optionsOf(options, ["strict"]);
-    return this.#handle.value("importFrom", { path, strict: strict ?? false });
+    return await this.#handle.value("importFrom", { path, strict: strict ?? false });
   }
 
   /**

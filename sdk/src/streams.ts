@@ -298,12 +298,12 @@ export class Streams {
 
   /** A stream in short; `undefined` when it isn't there. */
   async get(stream: string): Promise<StreamInfo | undefined> {
-    return this.#handle.value("stream", { stream });
+    return await this.#handle.value("stream", { stream });
   }
 
   /** Every stream, in the order they were made. */
   async list(): Promise<StreamInfo[]> {
-    return this.#handle.value("streams");
+    return await this.#handle.value("streams");
   }
 
   /**
@@ -337,7 +337,7 @@ export class Streams {
     checkLimit(limit);
     const wire = withOptions({ stream }, range, "what is to be read");
     let left = Math.min(limit, ALL);
-    const read = async () => this.#handle.call("read", { ...wire, limit: left }, undefined, { signal });
+    const read = async () => await this.#handle.call("read", { ...wire, limit: left }, undefined, { signal });
     let reading = left > 0 ? read() : undefined;
     while (reading !== undefined) {
       const page: P = unpack(bytesOf(await reading));

@@ -148,7 +148,7 @@ pub(crate) fn note_same(same: &[SessionId]) {
         note(
             false,
             format!(
-                "{id} is another copy of it, of the same length; a copy that was interrupted may have made it"
+                "{id} is another copy of it, of the same length: yours, or what a copy made that was interrupted"
             ),
         );
     }

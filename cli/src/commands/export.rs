@@ -118,7 +118,7 @@ pub(crate) struct Args {
     /// Leave out records that can't be read, and say which
     #[arg(long, conflicts_with = "html")]
     skip_damaged: bool,
-    /// Write to this file, which must not be there yet
+    /// Write to this file, which must not be there yet; `-` is standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -135,7 +135,11 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         ));
     }
     let page = args.html.then(html::Page::of_this_build).transpose()?;
-    if page.is_some() && args.output.is_none() && out.is_terminal() {
+    let output = args
+        .output
+        .as_deref()
+        .filter(|path| *path != Path::new("-"));
+    if page.is_some() && output.is_none() && out.is_terminal() {
         return Err(Failure::usage(
             "a page is nothing for a terminal; name a file with --output",
         ));
@@ -143,7 +147,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
     let subject = subject_of(&store, args)?;
     let sessions = &subject.sessions;
-    let Some(path) = &args.output else {
+    let Some(path) = output else {
         let written = write_all(&store, args, page, &subject, &mut |bytes| out.bytes(bytes))?;
         note_relatives(sessions, args, &written.sessions, out);
         return Ok(note_lost(&written.lost, out));

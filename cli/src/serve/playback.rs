@@ -12,7 +12,7 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::{
-    api::{FlowEvent, OfFlow},
+    api::{FlowEvent, OfFlow, known_flow},
     app::App,
     background::in_background,
     endpoint::{AnswerSpec, Endpoint, schema_of, stream},
@@ -58,8 +58,10 @@ async fn play(
     }
     let store = app.store().clone();
     let opening = move || {
-        let playback = pollster::block_on(Playback::new(&store, of.run_id, options))?;
-        Ok(playback)
+        pollster::block_on(async {
+            known_flow(&store, of.run_id).await?;
+            Ok(Playback::new(&store, of.run_id, options).await?)
+        })
     };
     let playback = in_background(opening).await?;
     let mut queue = VecDeque::from([sse::BEGINNING]);

@@ -31,15 +31,23 @@ pub(crate) fn time_in_javascript(name: &str, is_number: bool) -> Cow<'_, str> {
 }
 
 /// A message whose field names, which are in backticks, are replaced by those of JavaScript; but for the one that isn't known, which
-/// is told as it was given.
+/// is told as it was given, and the values that a field may have.
 pub(crate) fn message_in_javascript(message: &str) -> String {
     let parts: Vec<&str> = message.split('`').collect();
     let is_unknown = |place: usize| {
         let behind = parts.get(place + 1);
         behind.is_some_and(|text| text.starts_with(" is not a field that is known here"))
     };
+    let mut is_value = false;
     let told = parts.iter().copied().enumerate().map(|(place, part)| {
+        if place % 2 == 0 {
+            is_value = ["expected ", "expected one of "]
+                .iter()
+                .any(|end| part.ends_with(end))
+                || (is_value && [", ", " or "].contains(&part));
+        }
         let is_name = place % 2 == 1
+            && !is_value
             && !is_unknown(place)
             && part
                 .bytes()
@@ -78,6 +86,19 @@ mod tests {
         assert_eq!(
             told,
             "`tool_call_id` is not a field that is known here; known are `toolCallId`"
+        );
+        let told = message_in_javascript(
+            "`event_type`: \"x\" is not known here; expected one of `user_message`, `tool_call`; see `event_type`",
+        );
+        assert_eq!(
+            told,
+            "`eventType`: \"x\" is not known here; expected one of `user_message`, `tool_call`; see `eventType`"
+        );
+        let told =
+            message_in_javascript("\"x\" is not known here; expected `last_message` or `by_id`");
+        assert!(
+            told.ends_with("expected `last_message` or `by_id`"),
+            "{told}"
         );
     }
 }

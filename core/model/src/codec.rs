@@ -26,7 +26,7 @@ const EVENT_META_VERSION_1: u8 = 1;
 /// What event metadata is called in messages.
 const EVENT_META: &str = "event metadata";
 /// The version that checkpoints and their parts are written in.
-pub const CHECKPOINT_VERSION: u8 = 4;
+pub const CHECKPOINT_VERSION: u8 = 5;
 
 /// The most memory that decoding event metadata may allocate. An empty mark takes 3 bytes encoded, and 56 in memory.
 const META_MEMORY_MAX: usize = META_BYTES_MAX / 3 * 64;

@@ -207,7 +207,7 @@ export function createClaudeNode(options: ClaudeNodeOptions = {}): ClaudeNode {
         signal?.removeEventListener("abort", pass);
       }
       await record.done();
-      return finished(flow, nodeId, translation, thrown);
+      return await finished(flow, nodeId, translation, thrown);
     },
   };
 }

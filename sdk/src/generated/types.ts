@@ -36,7 +36,7 @@ export interface AgentDefinition {
   [field: string]: unknown;
 }
 
-/** One agent at work in a session, with a context of its own. The order of its fields is that of a checkpoint. */
+/** One agent at work in a session, with a context of its own. */
 export interface AgentInstance {
   /** The agent's name. */
   agentName: string;
@@ -74,7 +74,7 @@ export interface AppendOptions {
   /** The metadata of the events. */
   event?: EventOptions | undefined;
   /**
-   * The last sequence that the context must have, 0 for an empty one; left out takes any. A mismatch is a `Conflict`,
+   * The last sequence that the context must have, 0 for an empty one; left out takes any. A mismatch is a `conflict`,
    * and nothing is written.
    */
   expectedLastSequence?: number | undefined;
@@ -179,33 +179,33 @@ export interface Chat {
 
 /** What a `Session` has as a chat, beside its own fields. */
 export interface ChatFields {
-  /** As `Chat::assistant_id`. */
+  /** As `Chat.assistantId`. */
   assistantId: string;
-  /** As `Chat::created_by`. */
+  /** As `Chat.createdBy`. */
   createdBy?: string;
-  /** As `Chat::extra`. */
+  /** As `Chat.extra`. */
   extra?: Record<string, unknown>;
-  /** As `Chat::last_message_at`. */
+  /** As `Chat.lastMessageAt`. */
   lastMessageAt?: Timestamp;
-  /** As `Chat::mode`. */
+  /** As `Chat.mode`. */
   mode: string;
   /** The requests that aren't over, the oldest first. */
   openRequests?: OpenRequest[];
-  /** As `Chat::preset`. */
+  /** As `Chat.preset`. */
   preset: boolean;
-  /** As `Chat::public`. */
+  /** As `Chat.public`. */
   public: boolean;
   /** Whether messages may be in another order than that in which they were saved. */
   reordered?: boolean;
-  /** As `Chat::share`. */
+  /** As `Chat.share`. */
   share: ChatShare;
-  /** As `Chat::sort`. */
+  /** As `Chat.sort`. */
   sort: number;
-  /** As `Chat::team_id`. */
+  /** As `Chat.teamId`. */
   teamId?: string;
-  /** As `Chat::tenant_id`. */
+  /** As `Chat.tenantId`. */
   tenantId?: string;
-  /** As `Chat::updated_by`. */
+  /** As `Chat.updatedBy`. */
   updatedBy?: string;
 }
 
@@ -235,7 +235,7 @@ export interface ChatFilter {
   status?: SessionStatus | undefined;
   /** Only chats of this team, shared or not. */
   teamId?: string | undefined;
-  /** The teams of the user of `visible_to`. */
+  /** The teams of the user of `visibleTo`. */
   teams?: readonly string[] | undefined;
   /** Only chats of this tenant. */
   tenantId?: string | undefined;
@@ -601,7 +601,7 @@ export interface FlowSummary {
   /** When it was begun: milliseconds since 1970-01-01 UTC. */
   createdAtMs: number;
   /**
-   * Whether a process is working on it. left out if that isn't known: in a store opened read-only, which doesn't know
+   * Whether a process is working on it. Left out if that isn't known: in a store opened read-only, which doesn't know
    * the state of the writing process.
    */
   isLive?: boolean;
@@ -901,8 +901,8 @@ export interface MadeOrchestrator {
 }
 
 /**
- * What was there when `Store::mark` looked: the log's last position, the number of redactions, and the last sequence
- * and the number of records ever appended of each stream, left out where there was no such stream.
+ * What was there when `Store.mark` looked: the log's last position, the number of redactions, and the last sequence and
+ * the number of records ever appended of each stream, left out where there was no such stream.
  */
 export interface Mark {
   position: number;
@@ -1057,8 +1057,8 @@ export interface NewInstance {
 }
 
 /**
- * What was there when `Store::mark` looked: the log's last position, the number of redactions, and the last sequence
- * and the number of records ever appended of each stream, left out where there was no such stream.
+ * What was there when `Store.mark` looked: the log's last position, the number of redactions, and the last sequence and
+ * the number of records ever appended of each stream, left out where there was no such stream.
  */
 export interface NewMark {
   position: number;
@@ -1106,7 +1106,7 @@ export interface NewRun {
   place: RunPlace;
   /** The project it belongs to; left out, the session's. */
   project?: string | undefined;
-  /** What it took so far, such as tokens and their cost: a JSON object. `RunRecorder::describe` says it later. */
+  /** What it took so far, such as tokens and their cost: a JSON object. `RunRecorder.describe` says it later. */
   usage?: Record<string, unknown> | undefined;
 }
 
@@ -1266,7 +1266,7 @@ export interface PlaybackOptions {
   /** Only events of these executions of nodes, or runs: those whose `runId` it is. Empty is all. */
   runs?: readonly string[] | undefined;
   /**
-   * The longest silence between two events, in milliseconds before the speed counts: longer ones are cut to it. left
+   * The longest silence between two events, in milliseconds before the speed counts: longer ones are cut to it. Left
    * out lets each be as long as it was.
    */
   silenceMaxMs?: number | undefined;
@@ -1383,7 +1383,7 @@ export interface ResumeOptions {
   dangling?: Dangling | undefined;
   /**
    * Whether a run that is over, however it ended, is gone on with too. It stays completed, failed or cancelled, and
-   * tells by `resumed_by` which one goes on.
+   * tells by `resumedBy` which one goes on.
    */
   ended?: boolean | undefined;
   /** The id of the new run, where the caller has one already; else a fresh one. */
@@ -1481,7 +1481,7 @@ export interface Retained {
   records: number;
   /** How many runs they had. */
   runs: number;
-  /** Their ids, the one made last first; at most `RETAINED_IDS_MAX` of them. */
+  /** Their ids, the one made last first; at most 1,000 of them. */
   sessionIds: SessionId[];
   /** How many sessions. */
   sessions: number;
@@ -1522,8 +1522,8 @@ export interface RetentionPolicy {
   /** The policy is for sessions of this project; left out, all. */
   project?: string | undefined;
   /**
-   * Rule: the last run of the session that no other spawned has one of these statuses. With `RunStatus::Paused`, paused
-   * runs don't keep their sessions. `RunStatus::Running` is refused.
+   * Rule: the last run of the session that no other spawned has one of these statuses. With `paused`, paused runs don't
+   * keep their sessions. `running` is refused.
    */
   statuses?: readonly RunStatus[] | undefined;
 }
@@ -1535,7 +1535,7 @@ export type Role = "system" | "user" | "assistant" | "tool";
 export interface Run {
   /** The agent's name. */
   agentId: string;
-  /** When it ended: milliseconds since 1970-01-01 UTC. left out while it runs, or is paused. */
+  /** When it ended: milliseconds since 1970-01-01 UTC. Left out while it runs, or is paused. */
   completedAtMs?: number;
   /** When it was made: milliseconds since 1970-01-01 UTC. */
   createdAtMs: number;
@@ -1872,7 +1872,7 @@ export type StopKind = "requested" | "timeout" | "budget" | "cancelled" | "paren
 
 /** Why a run is to stop, as its agent is told it. */
 export interface StopReason {
-  /** What stops it: what `Run::stop_kind` is then. */
+  /** What stops it: what `Run.stopKind` is then. */
   kind: StopKind;
   /** Why, in words. */
   message: string;
@@ -1959,7 +1959,7 @@ export interface ToolOutcome {
   /**
    * What the tool gave, or the details of its error. Providers take text or an array of content parts: another value is
    * put into the message as its JSON text, where the form of the provider has no place for it. The history
-   * (`ToolCall::output`) has it as it was given.
+   * (`ToolCall.output`) has it as it was given.
    */
   output?: unknown | undefined;
   /** Whether it is an error; `completed` when left out. */

@@ -95,8 +95,16 @@ async fn list(store: Store, _: NoPath, options: ListFlows) -> Answer<Page<FlowSu
 }
 
 async fn flow(store: Store, of: OfFlow, _: NoQuery) -> Answer<FlowSummary> {
-    let flow = store.flows().get(of.run_id).await?;
-    flow.ok_or_else(|| Problem::not_found(format!("no flow {}", of.run_id)))
+    known_flow(&store, of.run_id).await
+}
+
+/// The flow in short.
+///
+/// # Errors
+/// A problem of status 404 when there is no such flow, also where there is such a run.
+pub(in crate::serve) async fn known_flow(store: &Store, id: RunId) -> Answer<FlowSummary> {
+    let flow = store.flows().get(id).await?;
+    flow.ok_or_else(|| Problem::not_found(format!("no flow {id}")))
 }
 
 async fn state(store: Store, of: OfFlow, _: NoQuery) -> Answer<RunSnapshot> {
@@ -115,6 +123,7 @@ async fn events(store: Store, of: OfFlow, options: ListFlowEvents) -> Answer<Pag
         speed: Speed::AtOnce,
         ..PlaybackOptions::default()
     };
+    known_flow(&store, of.run_id).await?;
     let mut playback = Playback::new(&store, of.run_id, played).await?;
     let (mut items, mut bytes) = (Vec::new(), 0);
     while let Some((_, event)) = playback.next_event().await? {

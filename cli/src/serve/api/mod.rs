@@ -10,7 +10,7 @@ mod sessions;
 mod store;
 mod writes;
 
-pub(super) use flows::{FlowEvent, OfFlow};
+pub(super) use flows::{FlowEvent, OfFlow, known_flow};
 
 use super::endpoint::Endpoint;
 

@@ -327,7 +327,7 @@ fn doc(schema: &Value, indent: &str) -> String {
     }
 }
 
-/// A text without the links of Rust's documentation.
+/// A text without the links of Rust's documentation, in which what these name has its name in JavaScript.
 fn plain(text: &str) -> String {
     let text = text
         .replace("`None` is ", "left out, ")
@@ -337,12 +337,46 @@ fn plain(text: &str) -> String {
     for part in parts {
         match part.split_once(']') {
             Some((name, rest)) => {
-                plain += name;
                 let target = rest.strip_prefix('(').and_then(|rest| rest.split_once(')'));
+                plain += &linked(name, target.map_or(name, |(target, _)| target));
                 plain += target.map_or(rest, |(_, rest)| rest);
             }
             None => plain += part,
         }
     }
     plain
+        .replace(". left out", ". Left out")
+}
+
+/// What a link of Rust's documentation is called in JavaScript: a variant by its value, a field or a call by its own name.
+fn linked(name: &str, target: &str) -> String {
+    let Some(path) = name.strip_prefix('`').and_then(|it| it.strip_suffix('`')) else {
+        return name.to_owned();
+    };
+    let is_type = |name: &str| name.starts_with(|first: char| first.is_ascii_uppercase());
+    let (of, last) = path.rsplit_once("::").unwrap_or(("", path));
+    let (of_target, _) = target
+        .trim_matches('`')
+        .rsplit_once("::")
+        .unwrap_or_default();
+    let is_constant = last.chars().all(|it| it.is_ascii_uppercase() || it == '_');
+    let is_variant = is_type(last) && of_target.rsplit("::").next().is_some_and(is_type);
+    let told = match (is_constant, is_variant) {
+        (true, _) => last.to_owned(),
+        (_, true) => snake_case(last),
+        _ if is_type(last) => last.to_owned(),
+        _ => [of, &in_javascript(last, false)].join(if of.is_empty() { "" } else { "." }),
+    };
+    format!("`{told}`")
+}
+
+fn snake_case(name: &str) -> String {
+    let mut told = String::new();
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() && !told.is_empty() {
+            told.push('_');
+        }
+        told.push(letter.to_ascii_lowercase());
+    }
+    told
 }

@@ -104,6 +104,8 @@ struct Entry {
     created_at_ms: u64,
     /// When it paused or ended; 0 while it runs.
     ended_at_ms: u64,
+    /// Until when it worked: earlier than its end if it was paused before. 0 while it runs.
+    ran_until_ms: u64,
     session: u32,
     agent: u32,
     project: u32,
@@ -152,14 +154,16 @@ impl RunCatalog {
         };
         let parent = run.parent_run_id.map_or(Ok(NONE), place_of)?;
         let resumed_from = run.resumed_from.map_or(Ok(NONE), place_of)?;
-        let ended_at_ms = run.duration_ms.map_or(0, |duration_ms| {
+        let ran_until_ms = run.duration_ms.map_or(0, |duration_ms| {
             run.created_at_ms.saturating_add(duration_ms)
         });
+        let ended_at_ms = run.completed_at_ms.unwrap_or(ran_until_ms);
         // A repair lists one again whose creation can't be read; that may be read again later, and counts then.
         let is_it = |entry: &Entry| entry.instance == run.instance_id.0;
         let there = self.place(run.id);
         if let Some(place) = there.filter(|place| self.entries.get(*place).is_some_and(is_it)) {
-            self.end(place, run.status, run.step_count, ended_at_ms);
+            let times = (ended_at_ms, ran_until_ms);
+            self.end(place, run.status, run.step_count, times);
             return Ok(place);
         }
         let session = self.session_number(run.session_id.0)?;
@@ -173,6 +177,7 @@ impl RunCatalog {
             instance: run.instance_id.0,
             created_at_ms: run.created_at_ms,
             ended_at_ms,
+            ran_until_ms,
             session,
             agent,
             project,
@@ -255,25 +260,23 @@ impl RunCatalog {
         at_ms: u64,
     ) -> Result<u32, String> {
         let place = self.place(id).ok_or_else(|| format!("no run {id}"))?;
-        self.end(
-            place,
-            status,
-            step_count,
-            if status == RunStatus::Running {
-                0
-            } else {
-                at_ms
-            },
-        );
+        let times = match (status, self.entries.get(place)) {
+            (RunStatus::Running, _) => (0, 0),
+            (_, Some(paused)) if paused.status == RunStatus::Paused => (at_ms, paused.ran_until_ms),
+            _ => (at_ms, at_ms),
+        };
+        self.end(place, status, step_count, times);
         Ok(place)
     }
 
-    fn end(&mut self, place: u32, status: RunStatus, step_count: u32, ended_at_ms: u64) {
+    /// Sets how a run is, and when it ended and until when it worked.
+    fn end(&mut self, place: u32, status: RunStatus, step_count: u32, times: (u64, u64)) {
         let Some(entry) = self.entries.get_mut(place) else {
             return;
         };
         let before = std::mem::replace(&mut entry.status, status);
-        (entry.step_count, entry.ended_at_ms) = (step_count, ended_at_ms);
+        entry.step_count = step_count;
+        (entry.ended_at_ms, entry.ran_until_ms) = times;
         self.by_status[before as usize].remove(place);
         self.by_status[status as usize].insert(place);
     }
@@ -435,8 +438,12 @@ impl RunCatalog {
     }
 
     fn summary(&self, entry: &Entry) -> RunSummary {
-        let (completed_at_ms, duration_ms) =
-            times(entry.status, entry.created_at_ms, entry.ended_at_ms);
+        let (completed_at_ms, duration_ms) = times(
+            entry.status,
+            entry.created_at_ms,
+            entry.ended_at_ms,
+            entry.ran_until_ms,
+        );
         RunSummary {
             id: RunId(entry.id),
             project: self.projects.name(entry.project).map(str::to_owned),

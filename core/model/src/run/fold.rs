@@ -79,28 +79,34 @@ impl RunFold {
 }
 
 fn apply(run: &mut Run, change: StatusChange) {
+    // One that is cancelled while it is paused has not worked since.
+    let ran_until_ms = match (run.status, run.duration_ms) {
+        (RunStatus::Paused, Some(duration_ms)) => run.created_at_ms.saturating_add(duration_ms),
+        _ => change.at_ms,
+    };
     run.status = change.status;
     run.step_count = change.step_count;
     run.summary = change.summary;
     run.error_message = change.error_message;
     run.pause_reason = change.pause_reason;
     run.stop_kind = change.stop_kind;
-    let (ended, duration_ms) = times(change.status, run.created_at_ms, change.at_ms);
+    let (ended, duration_ms) = times(change.status, run.created_at_ms, change.at_ms, ran_until_ms);
     run.completed_at_ms = ended;
     run.duration_ms = duration_ms;
 }
 
-/// The end time and the duration of a run with this status.
+/// The end time and the duration of a run with this status, which it got at `at_ms` and had worked until `ran_until_ms`.
 pub(crate) fn times(
     status: RunStatus,
     created_at_ms: u64,
     at_ms: u64,
+    ran_until_ms: u64,
 ) -> (Option<u64>, Option<u64>) {
     match status {
         RunStatus::Running => (None, None),
         _ => (
             status.is_final().then_some(at_ms),
-            Some(at_ms.saturating_sub(created_at_ms)),
+            Some(ran_until_ms.saturating_sub(created_at_ms)),
         ),
     }
 }

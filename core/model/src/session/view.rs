@@ -85,7 +85,8 @@ impl Session {
     }
 }
 
-/// One agent at work in a session, with a context of its own. The order of its fields is that of a checkpoint.
+// The order of its fields is that of a checkpoint.
+/// One agent at work in a session, with a context of its own.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Encode, Decode)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentInstance {

@@ -146,7 +146,7 @@ impl Inner {
                 ""
             };
             Error::not_found(format!(
-                "no agent {name:?} is defined{place}; list_available_agents tells which are{registered}"
+                "no agent {name:?} is defined{place}; the list of available agents tells which are{registered}"
             ))
         })?;
         let executors = self.executors();

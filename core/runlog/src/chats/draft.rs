@@ -451,7 +451,7 @@ impl RequestDraft {
             .get(id)
             .ok_or_else(|| {
                 Error::not_found(format!(
-                    "the request has sent no message {id:?} since it was begun, or gone on with; update_message changes one that is in the chat"
+                    "the request has sent no message {id:?} since it was begun, or gone on with; one that is in the chat is changed by the chats themselves"
                 ))
             })?;
         Ok(&mut self.messages[*index])

@@ -115,7 +115,7 @@ pub(super) async fn place_of(
     let last = info.map_or(Sequence::ZERO, |info| info.last_sequence);
     for id in given_ids {
         if store.has_message(session, id).await? {
-            return Err(already_exists("message", id, "update_message changes it"));
+            return Err(already_exists("message", id, "an update changes it"));
         }
         store
             .check_id_elsewhere(session, ChatIdOf::Message, id)

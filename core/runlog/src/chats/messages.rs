@@ -136,7 +136,7 @@ impl Chats {
                 continue;
             }
             if !taken.insert(id) {
-                return Err(already_exists("message", id, "update_message changes it"));
+                return Err(already_exists("message", id, "an update changes it"));
             }
             given_ids.push(id.clone());
         }
@@ -182,7 +182,7 @@ impl Chats {
             }
             for id in next.given_ids {
                 if fold.message(id).is_some() {
-                    return Err(already_exists("message", id, "update_message changes it"));
+                    return Err(already_exists("message", id, "an update changes it"));
                 }
             }
             let request = next

@@ -268,7 +268,7 @@ impl RequestBuffer {
             // A remote backend isn't waited for; `finish` then reports the error.
             let has = self.store.has_message(self.session, id).now_or_never();
             if matches!(has, Some(Ok(true))) {
-                return Err(already_exists("message", id, "update_message changes it"));
+                return Err(already_exists("message", id, "an update changes it"));
             }
         }
         self.draft.send(message)

@@ -65,7 +65,7 @@ impl Chats {
             let tail = self.store.chat_tail(session).await?;
             for id in next.given_ids {
                 if self.store.has_message(session, id).await? {
-                    return Err(already_exists("message", id, "update_message changes it"));
+                    return Err(already_exists("message", id, "an update changes it"));
                 }
             }
             if let Some(request) = next.request.filter(|_| next.is_request_given) {
@@ -82,7 +82,7 @@ impl Chats {
                 Saved::Given(id, last) => {
                     let info = backend.stream(chat_stream(session)).await?;
                     if info.is_none_or(|info| info.last_sequence <= last) {
-                        return Err(already_exists("message", &id, "update_message changes it"));
+                        return Err(already_exists("message", &id, "an update changes it"));
                     }
                     self.store.chat_cache().forget_tail(session, &tail);
                 }

@@ -146,7 +146,7 @@ pub(crate) fn live_session(catalog: &Catalog, id: SessionId) -> Result<&Session>
         Some(session) if session.deleted_at_ms.is_none() => Ok(session),
         Some(_) => Err(Error::not_found(format!("session {id} was deleted"))),
         None => Err(Error::not_found(format!(
-            "no session {id}; make it with create_session"
+            "no session {id}; create it first"
         ))),
     }
 }
@@ -158,7 +158,7 @@ pub(crate) fn root_instance(catalog: &Catalog, session: SessionId) -> Result<Age
         .find(|instance| instance.parent_instance_id.is_none());
     root.ok_or_else(|| {
         Error::not_found(format!(
-            "session {session} has no agent instance yet, and so no context: what it has may be a chat; create_instance makes one"
+            "session {session} has no agent instance yet, and so no context: what it has may be a chat; create an instance first"
         ))
     })
 }

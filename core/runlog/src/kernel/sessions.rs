@@ -340,11 +340,9 @@ impl Store {
         {
             return Ok(instance);
         }
-        self.get_instance(id).await?.ok_or_else(|| {
-            Error::not_found(format!(
-                "no agent instance {id}; make it with create_instance"
-            ))
-        })
+        self.get_instance(id)
+            .await?
+            .ok_or_else(|| Error::not_found(format!("no agent instance {id}; create it first")))
     }
 }
 

@@ -79,7 +79,7 @@ pub struct RetentionPolicy {
 pub struct Retained {
     /// How many sessions.
     pub sessions: u64,
-    /// Their ids, the one made last first; at most [`RETAINED_IDS_MAX`] of them.
+    /// Their ids, the one made last first; at most 1,000 of them.
     pub session_ids: Vec<SessionId>,
     /// How many runs they had.
     pub runs: u64,

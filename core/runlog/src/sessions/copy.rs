@@ -300,10 +300,9 @@ impl Store {
             )));
         }
         let event = contexts.event(root.id, up_to).await?;
-        let next = contexts
-            .event(root.id, up_to + 1)
-            .await?
-            .map(|event| event.position);
+        let next = contexts.event(root.id, up_to + 1).await;
+        let next = next.map_err(|error| needs_next(error, up_to))?;
+        let next = next.map(|event| event.position);
         let point = Point {
             last: event.as_ref().map_or(0, |event| event.position),
             next,
@@ -464,4 +463,16 @@ impl Guard {
             Self::Any
         }
     }
+}
+
+/// The error for an event that can't be read, though it is the first one behind the part that is wanted.
+pub(super) fn needs_next(error: Error, last: u64) -> Error {
+    if error.kind() != ErrorKind::Damaged || last == 0 {
+        return error;
+    }
+    let message = format!(
+        "{error}; its place says how far the sub-agents were at {last}, so that {} is the last point that can be asked for",
+        last - 1
+    );
+    Error::new(ErrorKind::Damaged, message)
 }

@@ -8,6 +8,7 @@ use std::{
 use runlog_log::{Expected, Op, Sequence};
 use runlog_model::{AgentInstance, SessionId};
 
+use super::copy::needs_next;
 use crate::{Result, Store, kernel::records::context_stream, transcripts::keep::aside_stream};
 
 impl Store {
@@ -45,7 +46,8 @@ impl Store {
     ) -> Result<Vec<Op<'static>>> {
         below.store(0, Ordering::Relaxed);
         let first = after_sequence.saturating_add(1);
-        let Some(first) = self.contexts().event(root.id, first).await? else {
+        let first = self.contexts().event(root.id, first).await;
+        let Some(first) = first.map_err(|error| needs_next(error, after_sequence))? else {
             return Ok(Vec::new());
         };
         let (mut ops, count) = self

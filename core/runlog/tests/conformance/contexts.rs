@@ -511,10 +511,7 @@ pub async fn bad_input_is_refused_and_writes_nothing(backend: Shared) {
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
-    assert!(
-        error.to_string().contains("make it with create_instance"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("create it first"), "{error}");
     for result in [
         contexts.get_events(nobody, 0).await.map(|_| ()),
         contexts.delete_events_after(nobody, 0).await.map(|_| ()),

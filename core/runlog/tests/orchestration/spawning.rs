@@ -545,11 +545,9 @@ async fn scenario_invalid_agent_name(world: World) {
     );
     assert_eq!(results[1].run_id, None);
     assert!(
-        results[1]
-            .error
-            .as_deref()
-            .unwrap()
-            .ends_with("is defined in project \"papers\"; list_available_agents tells which are"),
+        results[1].error.as_deref().unwrap().ends_with(
+            "is defined in project \"papers\"; the list of available agents tells which are"
+        ),
         "{results:?}"
     );
     assert!(

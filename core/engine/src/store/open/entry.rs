@@ -42,7 +42,7 @@ pub(crate) fn open(
         return Err(Error::new(
             ErrorKind::InvalidInput,
             format!(
-                "segment_bytes_max is {}, but it can be from {} to {}",
+                "`segment_bytes_max` is {}, but it can be from {} to {}",
                 options.segment_bytes_max,
                 bounds.start(),
                 bounds.end()

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// About how many bytes a run takes in a part, its share of the names aside.
-const ROW_BYTES: usize = 110;
+const ROW_BYTES: usize = 118;
 
 /// Some runs of the runs catalog, written down.
 #[derive(Clone, Default, Encode, Decode)]
@@ -55,6 +55,8 @@ pub(crate) struct RunRow {
     pub(crate) created_at_ms: u64,
     /// When it paused or ended; 0 while it runs.
     pub(crate) ended_at_ms: u64,
+    /// Until when it worked; 0 while it runs.
+    pub(crate) ran_until_ms: u64,
     /// The sequence in its stream of its last recorded details; 0 if there are none.
     pub(crate) described: u32,
 }
@@ -186,6 +188,7 @@ impl RunCatalog {
                 step_count: entry.step_count,
                 created_at_ms: entry.created_at_ms,
                 ended_at_ms: entry.ended_at_ms,
+                ran_until_ms: entry.ran_until_ms,
                 described: entry.described,
             });
         }
@@ -240,6 +243,7 @@ impl RunCatalog {
             instance: row.instance.0,
             created_at_ms: row.created_at_ms,
             ended_at_ms: row.ended_at_ms,
+            ran_until_ms: row.ran_until_ms,
             session,
             agent,
             project,
@@ -264,7 +268,8 @@ impl RunCatalog {
         if found != Some(row.id.0) {
             return Err(format!("run {} is another one", row.place));
         }
-        self.end(row.place, status_of(row)?, row.step_count, row.ended_at_ms);
+        let times = (row.ended_at_ms, row.ran_until_ms);
+        self.end(row.place, status_of(row)?, row.step_count, times);
         if let Some(entry) = self.entries.get_mut(row.place) {
             entry.described = row.described;
         }
