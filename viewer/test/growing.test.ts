@@ -85,6 +85,31 @@ test("playing goes on from where it was when events come that happened before th
   await close();
 });
 
+test("who scrolls while it is played goes on reading there, and at the end sees what comes again", async () => {
+  const { server, instance } = await spoken(90);
+  const { page, told, close } = await app.open(`${server.url}#agent=${instance}`);
+  await expect.poll(() => page.locator(".moments").innerText()).toBe("moment 90 of 90");
+  const moment = async () => Number(/moment (\d+)/.exec(await page.locator(".moments").innerText())?.[1]);
+  const top = () => page.locator(".conversation .viewport").evaluate((one) => one.scrollTop);
+  await page.keyboard.press("Home");
+  await page.keyboard.press("Space");
+  await expect.poll(moment).toBeGreaterThan(25);
+  await page.locator(".conversation .viewport").hover();
+  await page.mouse.wheel(0, -400);
+  await page.waitForTimeout(100);
+  const [there, then] = [await top(), await moment()];
+  await expect.poll(moment).toBeGreaterThan(then + 5);
+  expect(await top()).toBe(there);
+  await page.mouse.wheel(0, 100_000);
+  await expect.poll(top).toBeGreaterThan(there + 400);
+  const [end, later] = [await top(), await moment()];
+  await expect.poll(moment).toBeGreaterThan(later + 5);
+  expect(await top()).toBeGreaterThan(end + 100);
+  await page.keyboard.press("Space");
+  expect(told).toEqual([]);
+  await close();
+});
+
 test("a store that was restored from a backup isn't mixed with what it was, however much was written since, but opened anew", async () => {
   const { store, run, server, folder } = await recording(["Common."]);
   const backup = `${folder}-backup`;

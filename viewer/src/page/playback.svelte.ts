@@ -18,6 +18,7 @@ class Playback {
 
   #start(laneId: string, fromBeginning: boolean): void {
     this.isPlaying = true;
+    view.isHeld = false;
     if (fromBeginning) view.seek(0);
     const play = (this.#play += 1);
     let before = performance.now();
@@ -41,7 +42,7 @@ class Playback {
       const isOfNow = played !== undefined && played.records === view.store?.records && seeks === view.seeks;
       if (isOfNow && this.isPlaying && play === this.#play) {
         ({ since } = played);
-        if (played.moment !== view.moment) view.seek(played.moment);
+        if (played.moment !== view.moment) view.playTo(played.moment);
         ({ seeks } = view);
         if (played.isOver) this.stop();
       }

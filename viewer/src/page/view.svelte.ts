@@ -42,6 +42,8 @@ class View {
   now = $state.raw<Moment>();
   /** Set while the moment is moved, so that the lists follow it. */
   followsMoment = $state(false);
+  /** Set while its reader has gone back in a list, which stays there while the recording is played. */
+  isHeld = false;
 
   filter = $state.raw<Filter>(noFilter());
   query = $state("");
@@ -239,6 +241,7 @@ class View {
 
   async #arrive(lane: OpenedLane): Promise<void> {
     this.lane = lane;
+    this.isHeld = false;
     this.nothingUnread();
     this.#fitTab(lane);
     this.followsMoment = false;
@@ -262,6 +265,12 @@ class View {
     this.writeAddress();
   }
 
+  /** The end of the list is in view: what comes is followed again. */
+  sawEnd(): void {
+    this.isHeld = false;
+    this.nothingUnread();
+  }
+
   /** The end of the list was seen, or another list is shown. */
   nothingUnread(): void {
     if (this.unread.conversation + this.unread.events > 0) this.unread = NOTHING_UNREAD;
@@ -270,10 +279,16 @@ class View {
   // The moment.
 
   seek(moment: number): void {
+    this.isHeld = false;
+    this.playTo(moment);
+  }
+
+  /** The moment goes on by itself. */
+  playTo(moment: number): void {
     const { lane } = this;
     if (lane === undefined) return;
     this.moment = Math.max(0, Math.min(lane.moments, Math.round(moment)));
-    this.followsMoment = true;
+    if (!this.isHeld) this.followsMoment = true;
     this.seeks += 1;
     void this.#lookAround().then(() => this.writeAddress());
   }
