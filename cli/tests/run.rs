@@ -102,6 +102,28 @@ fn each_line_is_acknowledged_with_its_sequence() {
 }
 
 #[test]
+fn the_id_of_a_line_may_be_any_json() {
+    let place = Place::new();
+    let deep = format!("{}{}", "[".repeat(1_000), "]".repeat(1_000));
+    for id in ["1e400", r#""\ud800""#, &deep] {
+        let taken = format!(
+            r#"raw:{{"type":"message","id":{id},"message":{{"role":"user","content":"x"}}}}"#
+        );
+        let refused = format!(r#"raw:{{"type":"message","id":{id}}}"#);
+        let step = format!(r#"raw:{{"type":"step","id":{id}}}"#);
+        let said = place.script(
+            &["--json"],
+            &["ready", &taken, &refused, &step, "sleep:100"],
+        );
+        assert_eq!(said.code, 0, "{said:?}");
+        for what in ["ack", "error", "step"] {
+            let line = format!("{{\"{what}\":{{\"id\":{id},");
+            assert!(said.out.contains(&line), "{what}: {said:?}");
+        }
+    }
+}
+
+#[test]
 fn an_agent_says_what_its_run_took_and_is_told_once_that_is_kept() {
     let place = Place::new();
     let said = place.script(
