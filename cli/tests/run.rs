@@ -766,6 +766,32 @@ fn an_agent_lists_and_spawns_others_and_those_do_too() {
 }
 
 #[test]
+fn many_agents_that_wait_for_theirs_leave_room_for_them() {
+    let place = Place::new();
+    let below = serde_json::json!({
+        "type": "spawn_agents", "requests": [{"agent_name": "worker", "task": "find it"}]
+    });
+    let below = format!("raw:{below}");
+    let file = agents(
+        &place,
+        &[
+            ("worker", &["ready", "say:found"]),
+            ("lead", &["ready", &below, "await:spawned"]),
+        ],
+    );
+    let lead = serde_json::json!({"agent_name": "lead", "task": "find it", "timeout": 50});
+    let leads = serde_json::json!({"type": "spawn_agents", "requests": vec![lead; 20]});
+    let leads = format!("raw:{leads}");
+    let said = place.script(&["--agents", &file], &["ready", &leads, "await:spawned"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let completed = place
+        .expect(0, &["runs", "--status", "completed", "--json"])
+        .json()[0]["items"]
+        .clone();
+    assert_eq!(completed.as_array().unwrap().len(), 41, "{completed}");
+}
+
+#[test]
 fn what_an_agent_spawned_ends_with_it() {
     let place = Place::new();
     let file = agents(

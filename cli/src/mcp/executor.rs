@@ -22,6 +22,10 @@ use crate::{
 const SUMMARY_BYTES_MAX: usize = 64 << 10;
 
 /// Runs a program for each run of an agent.
+/// The most agents that are begun and not ended at one time. Each has a thread that waits for its program's output, also while
+/// it waits for agents of its own: with fewer threads those could never begin.
+pub(crate) const AGENTS_MAX: usize = 65_536;
+
 pub(crate) struct CommandAgent {
     store: Store,
     command: Vec<OsString>,
