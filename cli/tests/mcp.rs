@@ -404,6 +404,11 @@ fn what_is_wrong_with_a_call_is_told() {
         ),
         ("list_flows", json!({"stat": "paused"}), "`stat` is not"),
         (
+            "list_available_agents",
+            json!({"project": "papers"}),
+            "`project` is not a field that is known here",
+        ),
+        (
             "list_tool_calls",
             json!({"run_id": "0198c7e0-0000-7000-8000-000000000000", "tool": "f"}),
             "`tool`",

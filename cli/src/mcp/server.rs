@@ -44,6 +44,11 @@ struct SendToRun {
     message: String,
 }
 
+/// The arguments of the tool that lists agents: none.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListAvailableAgents {}
+
 /// Why the client's run was paused.
 const DISCONNECTED: &str = "the client disconnected";
 
@@ -174,6 +179,7 @@ impl Server {
         let shared = &self.shared;
         match (tool, &shared.orchestrator) {
             (LIST_AVAILABLE_AGENTS, _) => {
+                queries::read::<ListAvailableAgents>(tool, arguments)?;
                 let mut agents = shared
                     .store
                     .agents()
