@@ -816,6 +816,73 @@ fn a_client_is_told_how_a_spawn_goes_and_sends_messages_to_its_runs() {
 }
 
 #[test]
+fn what_was_recorded_is_told_as_it_was_even_where_no_value_can_hold_it() {
+    let place = Place::new();
+    let contents = [
+        r#"[1e400]"#,
+        r#""\ud800""#,
+        r#"[18446744073709551617,0.30000000000000000001]"#,
+        &format!("{}{}", "[".repeat(500), "]".repeat(500)),
+    ];
+    let mut steps = vec!["ready".to_owned()];
+    steps.extend(contents.iter().map(|content| {
+        format!(r#"raw:{{"type":"message","message":{{"role":"user","content":{content}}}}}"#)
+    }));
+    steps.push(r#"raw:{"type":"describe","usage":{"cost":1e400}}"#.to_owned());
+    steps.push(
+        r#"raw:{"type":"message","message":{"role":"assistant","content":"Found.","cost":1e400}}"#
+            .to_owned(),
+    );
+    let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+    agents(&place, &[("worker", &steps)]);
+    let mut client = Client::start(&place, &MCP);
+    let request = json!({"agent_name": "worker", "task": "Find it."});
+    let result = client.call("spawn_agents", json!({"requests": [request]}))["results"][0].take();
+    assert_eq!(
+        (&result["status"], &result["summary"]),
+        (&json!("completed"), &json!("Found.")),
+        "{result}"
+    );
+    let run = json!({"run_id": result["run_id"]});
+    let mut text_of = |tool: &str, arguments: &Value| {
+        let answer = client.ask("tools/call", json!({"name": tool, "arguments": arguments}));
+        assert_eq!(answer["result"]["isError"], false, "{answer}");
+        let text = answer["result"]["content"][0]["text"].as_str();
+        text.unwrap().to_owned()
+    };
+    let messages = text_of("list_run_messages", &run);
+    for content in contents {
+        assert!(messages.contains(content), "{content} in {messages}");
+    }
+    for (tool, arguments) in [("get_run", run), ("list_runs", json!({}))] {
+        let text = text_of(tool, &arguments);
+        assert!(text.contains(r#""cost":1e400"#), "{text}");
+    }
+    assert_eq!(client.end(), 0);
+}
+
+#[test]
+fn a_run_whose_task_is_beside_what_no_value_can_hold_is_resumed() {
+    let place = Place::new();
+    let command = [env!("CARGO_BIN_EXE_scripted-agent"), "await:hello"];
+    let worker = json!({"name": "worker", "command": command});
+    place.write("agents.json", json!({"agents": [worker]}).to_string());
+    let task =
+        r#"raw:{"type":"message","message":{"role":"user","content":"Find it.","cost":1e400}}"#;
+    let steps = ["ready", task, r#"done:{"pause_reason":"asks"}"#];
+    let paused = place.script(&["--agent", "worker"], &steps);
+    assert_eq!(paused.code, 0, "{paused:?}");
+    let run = place.expect(0, &["runs", "--json"]).json()[0]["items"][0]["id"].clone();
+    let mut client = Client::start(&place, &MCP);
+    let request = json!({"agent_name": "worker", "task": "", "resume_run_id": run});
+    let result = client.call("spawn_agents", json!({"requests": [request]}))["results"][0].take();
+    assert_eq!(result["status"], "completed", "{result}");
+    let hello = result["summary"].as_str().unwrap();
+    assert!(hello.contains(r#""task":"Find it.""#), "{result}");
+    assert_eq!(client.end(), 0);
+}
+
+#[test]
 fn a_client_that_says_nothing_has_disconnected() {
     let place = Place::new();
     place.write("agents.json", r#"{"agents": []}"#);
