@@ -622,7 +622,9 @@ fn every_line_gets_an_answer() {
         r#"{{"jsonrpc":"2.0","id":"huge","method":"ping","params":"{}"}}"#,
         "x".repeat(17 << 20)
     );
-    let lines: [(&[u8], Value, i64); 8] = [
+    let large = r#"{"jsonrpc":"2.0","id":9223372036854775808,"method":"ping"}"#;
+    let lines: [(&[u8], Value, i64); 9] = [
+        (large.as_bytes(), json!(1_u64 << 63), -32600),
         (b"{ not json", Value::Null, -32700),
         (b"{\"id\":1,\xff}", json!(1), -32700),
         (deep.as_bytes(), json!(3), -32700),
@@ -880,6 +882,31 @@ fn a_run_whose_task_is_beside_what_no_value_can_hold_is_resumed() {
     let hello = result["summary"].as_str().unwrap();
     assert!(hello.contains(r#""task":"Find it.""#), "{result}");
     assert_eq!(client.end(), 0);
+}
+
+#[test]
+fn what_a_client_says_before_it_begins_is_passed_over() {
+    let place = Place::new();
+    agents(&place, &[("worker", &["ready"])]);
+    let begin = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}
+    }});
+    let lines = [
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}),
+        json!({"jsonrpc": "2.0", "id": 7, "result": {}}),
+        begin,
+    ];
+    place.write(
+        "lines",
+        lines.map(|line| line.to_string()).join("\n") + "\n",
+    );
+    let mut server = place.command(&MCP);
+    server.stdin(std::fs::File::open(place.path("lines")).unwrap());
+    let said = server.output().unwrap();
+    assert_eq!(said.status.code(), Some(0), "{said:?}");
+    let answer: Value = serde_json::from_slice(&said.stdout).unwrap();
+    assert_eq!(answer["id"], 1, "{answer}");
 }
 
 #[test]
