@@ -393,6 +393,27 @@ fn another_version_of_the_protocol_is_refused() {
 }
 
 #[test]
+#[cfg(unix)]
+fn what_an_agent_left_behind_does_not_keep_its_run_from_ending() {
+    let place = Place::new();
+    // Its own last lines fill the pipe; what it leaves behind writes on without a pause.
+    let own = r#"{"type":"message","message":{"role":"user","content":"own"}}"#;
+    let script = format!(
+        "i=0; while [ $i -lt 2000 ]; do echo '{own}'; i=$((i+1)); done; \
+         (yes & echo $! > left; sleep 20; kill $!) 2> errors & \
+         while [ ! -s left ]; do :; done"
+    );
+    let began = Instant::now();
+    let said = place.runlog(&["run", "--json", "--name", "s", "--", "sh", "-c", &script]);
+    let took = began.elapsed();
+    assert_eq!(said.code, 0, "{}", ended(&said));
+    assert_eq!(ended(&said)["events"], 2000);
+    assert!(took < Duration::from_secs(15), "{took:?}");
+    let left = std::fs::read_to_string(place.path("left")).unwrap();
+    let _ = std::process::Command::new("kill").arg(left.trim()).status();
+}
+
+#[test]
 fn standard_error_is_passed_through_and_a_program_that_is_none_is_told() {
     let place = Place::new();
     assert!(

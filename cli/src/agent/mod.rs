@@ -3,6 +3,7 @@
 
 mod ask;
 mod child;
+mod inbox;
 mod parent_death;
 mod play;
 mod protocol;
