@@ -404,6 +404,11 @@ fn what_is_wrong_with_a_call_is_told() {
         ),
         ("list_flows", json!({"stat": "paused"}), "`stat` is not"),
         (
+            "list_available_agents",
+            json!({"project": "papers"}),
+            "`project` is not a field that is known here",
+        ),
+        (
             "list_tool_calls",
             json!({"run_id": "0198c7e0-0000-7000-8000-000000000000", "tool": "f"}),
             "`tool`",
@@ -617,7 +622,9 @@ fn every_line_gets_an_answer() {
         r#"{{"jsonrpc":"2.0","id":"huge","method":"ping","params":"{}"}}"#,
         "x".repeat(17 << 20)
     );
-    let lines: [(&[u8], Value, i64); 8] = [
+    let large = r#"{"jsonrpc":"2.0","id":9223372036854775808,"method":"ping"}"#;
+    let lines: [(&[u8], Value, i64); 9] = [
+        (large.as_bytes(), json!(1_u64 << 63), -32600),
         (b"{ not json", Value::Null, -32700),
         (b"{\"id\":1,\xff}", json!(1), -32700),
         (deep.as_bytes(), json!(3), -32700),
@@ -808,6 +815,98 @@ fn a_client_is_told_how_a_spawn_goes_and_sends_messages_to_its_runs() {
     );
     assert_eq!(late["result"]["isError"], true, "{late}");
     assert_eq!(client.end(), 0);
+}
+
+#[test]
+fn what_was_recorded_is_told_as_it_was_even_where_no_value_can_hold_it() {
+    let place = Place::new();
+    let contents = [
+        r#"[1e400]"#,
+        r#""\ud800""#,
+        r#"[18446744073709551617,0.30000000000000000001]"#,
+        &format!("{}{}", "[".repeat(500), "]".repeat(500)),
+    ];
+    let mut steps = vec!["ready".to_owned()];
+    steps.extend(contents.iter().map(|content| {
+        format!(r#"raw:{{"type":"message","message":{{"role":"user","content":{content}}}}}"#)
+    }));
+    steps.push(r#"raw:{"type":"describe","usage":{"cost":1e400}}"#.to_owned());
+    steps.push(
+        r#"raw:{"type":"message","message":{"role":"assistant","content":"Found.","cost":1e400}}"#
+            .to_owned(),
+    );
+    let steps: Vec<&str> = steps.iter().map(String::as_str).collect();
+    agents(&place, &[("worker", &steps)]);
+    let mut client = Client::start(&place, &MCP);
+    let request = json!({"agent_name": "worker", "task": "Find it."});
+    let result = client.call("spawn_agents", json!({"requests": [request]}))["results"][0].take();
+    assert_eq!(
+        (&result["status"], &result["summary"]),
+        (&json!("completed"), &json!("Found.")),
+        "{result}"
+    );
+    let run = json!({"run_id": result["run_id"]});
+    let mut text_of = |tool: &str, arguments: &Value| {
+        let answer = client.ask("tools/call", json!({"name": tool, "arguments": arguments}));
+        assert_eq!(answer["result"]["isError"], false, "{answer}");
+        let text = answer["result"]["content"][0]["text"].as_str();
+        text.unwrap().to_owned()
+    };
+    let messages = text_of("list_run_messages", &run);
+    for content in contents {
+        assert!(messages.contains(content), "{content} in {messages}");
+    }
+    for (tool, arguments) in [("get_run", run), ("list_runs", json!({}))] {
+        let text = text_of(tool, &arguments);
+        assert!(text.contains(r#""cost":1e400"#), "{text}");
+    }
+    assert_eq!(client.end(), 0);
+}
+
+#[test]
+fn a_run_whose_task_is_beside_what_no_value_can_hold_is_resumed() {
+    let place = Place::new();
+    let command = [env!("CARGO_BIN_EXE_scripted-agent"), "await:hello"];
+    let worker = json!({"name": "worker", "command": command});
+    place.write("agents.json", json!({"agents": [worker]}).to_string());
+    let task =
+        r#"raw:{"type":"message","message":{"role":"user","content":"Find it.","cost":1e400}}"#;
+    let steps = ["ready", task, r#"done:{"pause_reason":"asks"}"#];
+    let paused = place.script(&["--agent", "worker"], &steps);
+    assert_eq!(paused.code, 0, "{paused:?}");
+    let run = place.expect(0, &["runs", "--json"]).json()[0]["items"][0]["id"].clone();
+    let mut client = Client::start(&place, &MCP);
+    let request = json!({"agent_name": "worker", "task": "", "resume_run_id": run});
+    let result = client.call("spawn_agents", json!({"requests": [request]}))["results"][0].take();
+    assert_eq!(result["status"], "completed", "{result}");
+    let hello = result["summary"].as_str().unwrap();
+    assert!(hello.contains(r#""task":"Find it.""#), "{result}");
+    assert_eq!(client.end(), 0);
+}
+
+#[test]
+fn what_a_client_says_before_it_begins_is_passed_over() {
+    let place = Place::new();
+    agents(&place, &[("worker", &["ready"])]);
+    let begin = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}
+    }});
+    let lines = [
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}),
+        json!({"jsonrpc": "2.0", "id": 7, "result": {}}),
+        begin,
+    ];
+    place.write(
+        "lines",
+        lines.map(|line| line.to_string()).join("\n") + "\n",
+    );
+    let mut server = place.command(&MCP);
+    server.stdin(std::fs::File::open(place.path("lines")).unwrap());
+    let said = server.output().unwrap();
+    assert_eq!(said.status.code(), Some(0), "{said:?}");
+    let answer: Value = serde_json::from_slice(&said.stdout).unwrap();
+    assert_eq!(answer["id"], 1, "{answer}");
 }
 
 #[test]

@@ -102,6 +102,28 @@ fn each_line_is_acknowledged_with_its_sequence() {
 }
 
 #[test]
+fn the_id_of_a_line_may_be_any_json() {
+    let place = Place::new();
+    let deep = format!("{}{}", "[".repeat(1_000), "]".repeat(1_000));
+    for id in ["1e400", r#""\ud800""#, &deep] {
+        let taken = format!(
+            r#"raw:{{"type":"message","id":{id},"message":{{"role":"user","content":"x"}}}}"#
+        );
+        let refused = format!(r#"raw:{{"type":"message","id":{id}}}"#);
+        let step = format!(r#"raw:{{"type":"step","id":{id}}}"#);
+        let said = place.script(
+            &["--json"],
+            &["ready", &taken, &refused, &step, "sleep:100"],
+        );
+        assert_eq!(said.code, 0, "{said:?}");
+        for what in ["ack", "error", "step"] {
+            let line = format!("{{\"{what}\":{{\"id\":{id},");
+            assert!(said.out.contains(&line), "{what}: {said:?}");
+        }
+    }
+}
+
+#[test]
 fn an_agent_says_what_its_run_took_and_is_told_once_that_is_kept() {
     let place = Place::new();
     let said = place.script(
@@ -368,6 +390,27 @@ fn another_version_of_the_protocol_is_refused() {
     );
     assert_eq!(said.code, 1, "{said:?}");
     assert!(said.err.contains("the agent asks for 2"), "{}", said.err);
+}
+
+#[test]
+#[cfg(unix)]
+fn what_an_agent_left_behind_does_not_keep_its_run_from_ending() {
+    let place = Place::new();
+    // Its own last lines fill the pipe; what it leaves behind writes on without a pause.
+    let own = r#"{"type":"message","message":{"role":"user","content":"own"}}"#;
+    let script = format!(
+        "i=0; while [ $i -lt 2000 ]; do echo '{own}'; i=$((i+1)); done; \
+         (yes & echo $! > left; sleep 20; kill $!) 2> errors & \
+         while [ ! -s left ]; do :; done"
+    );
+    let began = Instant::now();
+    let said = place.runlog(&["run", "--json", "--name", "s", "--", "sh", "-c", &script]);
+    let took = began.elapsed();
+    assert_eq!(said.code, 0, "{}", ended(&said));
+    assert_eq!(ended(&said)["events"], 2000);
+    assert!(took < Duration::from_secs(15), "{took:?}");
+    let left = std::fs::read_to_string(place.path("left")).unwrap();
+    let _ = std::process::Command::new("kill").arg(left.trim()).status();
 }
 
 #[test]
@@ -741,6 +784,32 @@ fn an_agent_lists_and_spawns_others_and_those_do_too() {
         runs.iter().all(|run| run["status"] == "completed"),
         "{runs:?}"
     );
+}
+
+#[test]
+fn many_agents_that_wait_for_theirs_leave_room_for_them() {
+    let place = Place::new();
+    let below = serde_json::json!({
+        "type": "spawn_agents", "requests": [{"agent_name": "worker", "task": "find it"}]
+    });
+    let below = format!("raw:{below}");
+    let file = agents(
+        &place,
+        &[
+            ("worker", &["ready", "say:found"]),
+            ("lead", &["ready", &below, "await:spawned"]),
+        ],
+    );
+    let lead = serde_json::json!({"agent_name": "lead", "task": "find it", "timeout": 50});
+    let leads = serde_json::json!({"type": "spawn_agents", "requests": vec![lead; 20]});
+    let leads = format!("raw:{leads}");
+    let said = place.script(&["--agents", &file], &["ready", &leads, "await:spawned"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let completed = place
+        .expect(0, &["runs", "--status", "completed", "--json"])
+        .json()[0]["items"]
+        .clone();
+    assert_eq!(completed.as_array().unwrap().len(), 41, "{completed}");
 }
 
 #[test]

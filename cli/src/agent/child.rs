@@ -10,18 +10,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::parent_death::die_with_parent;
+use super::{
+    inbox::{Inbox, read_from},
+    parent_death::die_with_parent,
+};
 use crate::{
     failure::{Failure, Result},
     lines::{LINE_BYTES_MAX, Line, Lines},
 };
 
-/// The most bytes of lines that wait to be recorded, without the newest line.
-const WAITING_BYTES: usize = 16 << 20;
 /// The most lines that wait to be read by the agent; beyond that the oldest are dropped.
 const UNREAD_MAX: usize = 1024;
 /// The interval at which the process is polled for its end.
 const POLL: Duration = Duration::from_millis(20);
+/// The same for more output that comes late, which may come in steps for ever.
+const LATE_POLL: Duration = Duration::from_millis(1);
 /// How long to wait for more output after the agent has ended, in case a child process of its own still holds the pipe.
 const GRACE: Duration = Duration::from_secs(1);
 /// The signal that asks a process to end.
@@ -169,19 +172,18 @@ impl Child {
     pub(crate) fn next(&mut self) -> Result<ChildEvent> {
         loop {
             self.press();
-            if let Some(event) = self.inbox.take(POLL) {
+            // Also while it writes: what still holds its output may never stop.
+            let is_late = self.has_ended_before(GRACE)?;
+            if is_late {
+                self.inbox.close_if_read();
+            }
+            let patience = if is_late { LATE_POLL } else { POLL };
+            if let Some(event) = self.inbox.take(patience) {
                 self.is_signalled |= matches!(event, ChildEvent::Signal(_));
                 return Ok(event);
             }
-            if self.exited.is_none() {
-                let status = self
-                    .process
-                    .try_wait()
-                    .map_err(|error| Failure::io(&error, "can't wait for the agent"))?;
-                self.exited = status.map(|status| (Ended::from(status), Instant::now()));
-            }
-            if let Some((ended, at)) = self.exited
-                && (self.inbox.is_over() || at.elapsed() > GRACE)
+            if let Some((ended, _)) = self.exited
+                && (self.inbox.is_over() || is_late)
             {
                 // A terminal sends Ctrl-C to the agent and to Runlog at once, and the agent's end may be seen first.
                 let patience = if ended.is_stopped() && !self.is_signalled {
@@ -194,6 +196,21 @@ impl Child {
                 return Ok(event.unwrap_or(ChildEvent::End(ended)));
             }
         }
+    }
+
+    /// Whether the agent ended longer ago than this.
+    fn has_ended_before(&mut self, time: Duration) -> Result<bool> {
+        if self.exited.is_none() {
+            let status = self
+                .process
+                .try_wait()
+                .map_err(|error| Failure::io(&error, "can't wait for the agent"))?;
+            if let Some(status) = status {
+                self.exited = Some((Ended::from(status), Instant::now()));
+                self.inbox.count_down();
+            }
+        }
+        Ok(self.exited.is_some_and(|(_, at)| at.elapsed() > time))
     }
 
     /// The next event, if there is one already.
@@ -287,88 +304,6 @@ impl From<ExitStatus> for Ended {
             signal,
         }
     }
-}
-
-/// The events that weren't processed yet.
-#[derive(Default)]
-struct Inbox {
-    state: Mutex<InboxState>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct InboxState {
-    events: VecDeque<ChildEvent>,
-    bytes: usize,
-    is_over: bool,
-}
-
-impl Inbox {
-    fn state(&self) -> MutexGuard<'_, InboxState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Adds a line; blocks while too many bytes wait, so that an agent can't write faster than the disk.
-    fn push_line(&self, line: Line) {
-        let mut state = self.state();
-        while state.bytes > WAITING_BYTES {
-            state = self
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-        state.bytes += size_of_line(&line);
-        state.events.push_back(ChildEvent::Line(line));
-        self.changed.notify_all();
-    }
-
-    /// Adds something that is not a line, before the lines that wait.
-    fn push_first(&self, event: ChildEvent) {
-        self.state().events.push_front(event);
-        self.changed.notify_all();
-    }
-
-    fn end(&self) {
-        self.state().is_over = true;
-        self.changed.notify_all();
-    }
-
-    fn is_over(&self) -> bool {
-        self.state().is_over
-    }
-
-    fn take(&self, patience: Duration) -> Option<ChildEvent> {
-        let mut state = self.state();
-        if state.events.is_empty() && !patience.is_zero() {
-            state = self
-                .changed
-                .wait_timeout(state, patience)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
-        }
-        let event = state.events.pop_front()?;
-        if let ChildEvent::Line(line) = &event {
-            state.bytes = state.bytes.saturating_sub(size_of_line(line));
-            self.changed.notify_all();
-        }
-        Some(event)
-    }
-}
-
-/// The memory that a waiting line counts for. It has a minimum, so that the number of lines is bounded too.
-fn size_of_line(line: &Line) -> usize {
-    64 + match line {
-        Line::Whole(bytes) | Line::Partial(bytes) => bytes.len(),
-        Line::TooLong(_) => 0,
-    }
-}
-
-fn read_from(mut lines: Lines<BufReader<process::ChildStdout>>, inbox: &Inbox) {
-    // A read that fails is the end of what can be read.
-    while let Ok(Some(line)) = lines.next() {
-        inbox.push_line(line);
-    }
-    inbox.end();
 }
 
 /// What is written to the agent once it reads.

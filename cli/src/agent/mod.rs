@@ -3,6 +3,7 @@
 
 mod ask;
 mod child;
+mod inbox;
 mod parent_death;
 mod play;
 mod protocol;
@@ -11,6 +12,6 @@ mod spawn;
 
 pub(crate) use child::{Child, Ended, Stopper};
 pub(crate) use play::{Conclusion, opening, record, reply};
-pub(crate) use protocol::{Refusal, UNSUPPORTED_PROTOCOL};
+pub(crate) use protocol::{Ack, Refusal, Step, UNSUPPORTED_PROTOCOL};
 pub(crate) use recorder::{Recorded, Recorder};
 pub(crate) use spawn::Spawner;

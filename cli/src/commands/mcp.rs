@@ -11,7 +11,7 @@ use runlog::{
 use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
-    mcp::{AgentsFile, CommandAgent, Lines, Server},
+    mcp::{AGENTS_MAX, AgentsFile, CommandAgent, Lines, Server},
     signals::signalled,
     store,
 };
@@ -57,8 +57,7 @@ pub(crate) fn run(global: &Global, args: &Args) -> Result<Exit> {
     let tokio = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
-        // Each working agent has a thread that waits for its program's output.
-        .max_blocking_threads(usize::from(args.at_once) + 8)
+        .max_blocking_threads(AGENTS_MAX + 8)
         .build()
         .map_err(|error| Failure::io(&error, "can't start"))?;
     let served = tokio.block_on(serve(global, args));
@@ -78,6 +77,7 @@ async fn serve(global: &Global, args: &Args) -> Result<Exit> {
         .ok_or_else(|| Failure::other("there is no runtime to run agents on"))?;
     let options = OrchestratorOptions {
         concurrent_max: usize::from(args.at_once),
+        live_max: AGENTS_MAX,
         // Clients kill a server that takes much longer than this to end.
         stop_grace: STOP_GRACE,
         ..OrchestratorOptions::default()

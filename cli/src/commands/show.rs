@@ -6,6 +6,7 @@ use runlog::{
     AgentInstance, RawJson, Session,
     contexts::{ContextEvent, ContextEventKind},
 };
+use serde::Serialize;
 
 use crate::{
     args::Global,
@@ -41,12 +42,19 @@ pub(crate) struct Args {
     full: bool,
 }
 
+/// What comes before the events, for a program.
+#[derive(Serialize)]
+struct Head<'a> {
+    session: &'a Session,
+    instances: &'a [AgentInstance],
+}
+
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
     let subject = find::subject(&store, &args.subject)?;
     let (session, instances) = (subject.session(), subject.instances());
     if out.is_json() {
-        out.value(&serde_json::json!({"session": session, "instances": instances}))?;
+        out.value(&Head { session, instances })?;
         for item in history::history(&store, session, instances)? {
             if let HistoryItem::Event(event, _) = item? {
                 out.value(&event)?;

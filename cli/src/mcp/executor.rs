@@ -5,10 +5,11 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use serde::Deserialize;
 use tokio::runtime::Handle;
 
 use runlog::{
-    Role, RunId,
+    RawJson, Role, RunId,
     agents::{AgentEnd, AgentError, Execution, Executor, RunContext},
     blocking::Store,
 };
@@ -20,6 +21,10 @@ use crate::{
 
 /// The most bytes of an agent's last message that are used as its summary, if it gives none.
 const SUMMARY_BYTES_MAX: usize = 64 << 10;
+
+/// The most agents that are begun and not ended at one time. Each has a thread that waits for its program's output, also while
+/// it waits for agents of its own: with fewer threads those could never begin.
+pub(crate) const AGENTS_MAX: usize = 65_536;
 
 /// Runs a program for each run of an agent.
 pub(crate) struct CommandAgent {
@@ -139,6 +144,12 @@ fn play(
     }
 }
 
+/// A message of the agent.
+#[derive(Deserialize)]
+struct Said {
+    content: Option<RawJson>,
+}
+
 /// The text of the agent's last message, if it is text.
 fn last_words(store: &Store, recorder: &Recorder) -> Result<Option<String>> {
     let messages = store
@@ -150,9 +161,8 @@ fn last_words(store: &Store, recorder: &Recorder) -> Result<Option<String>> {
     else {
         return Ok(None);
     };
-    let message: serde_json::Value = last.json.to_value()?;
-    let text = message["content"]
-        .as_str()
-        .filter(|text| !text.is_empty() && text.len() <= SUMMARY_BYTES_MAX);
-    Ok(text.map(str::to_owned))
+    // Its other fields may be such as no value can hold, like 1e400.
+    let said: Option<Said> = last.json.to_value().ok();
+    let text: Option<String> = said.and_then(|said| said.content?.to_value().ok());
+    Ok(text.filter(|text| !text.is_empty() && text.len() <= SUMMARY_BYTES_MAX))
 }

@@ -2,7 +2,7 @@
 //!
 //! The arguments of a tool are a type; the doc comments of its fields are their descriptions for the client's model.
 
-use runlog::{RunId, Store, agents::ToolDefinition, contexts::read_fields};
+use runlog::{RawJson, RunId, Store, agents::ToolDefinition, contexts::read_fields};
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
@@ -31,7 +31,7 @@ macro_rules! tools {
             store: &Store,
             tool: &str,
             arguments: Map<String, Value>,
-        ) -> Result<Option<Value>> {
+        ) -> Result<Option<RawJson>> {
             Ok(Some(match tool {
                 $($name => read::<$arguments>(tool, arguments)?.answer(store).await?,)*
                 _ => return Ok(None),
@@ -110,59 +110,59 @@ struct GetToolCall {
 }
 
 impl RunFilter {
-    async fn answer(mut self, store: &Store) -> Result<Value> {
+    async fn answer(mut self, store: &Store) -> Result<RawJson> {
         bound(&mut self.page);
         let options = self.options(&store.to_blocking())?;
-        value(store.runs().list(&options).await?)
+        json(store.runs().list(&options).await?)
     }
 }
 
 impl GetRun {
-    async fn answer(self, store: &Store) -> Result<Value> {
+    async fn answer(self, store: &Store) -> Result<RawJson> {
         let run = store.runs().get(self.run_id).await?;
-        value(run.ok_or_else(|| Failure::not_found(format!("no run {}", self.run_id)))?)
+        json(run.ok_or_else(|| Failure::not_found(format!("no run {}", self.run_id)))?)
     }
 }
 
 impl ListRunMessages {
-    async fn answer(mut self, store: &Store) -> Result<Value> {
+    async fn answer(mut self, store: &Store) -> Result<RawJson> {
         bound(&mut self.page);
         let options = self.filter.on(self.page);
-        value(store.runs().messages(self.run_id, &options).await?)
+        json(store.runs().messages(self.run_id, &options).await?)
     }
 }
 
 impl GetRunMessage {
-    async fn answer(self, store: &Store) -> Result<Value> {
+    async fn answer(self, store: &Store) -> Result<RawJson> {
         let Self { run_id, message_id } = self;
         let message = store.runs().message(run_id, message_id).await?;
-        value(message.ok_or_else(|| missing(run_id, "message", message_id))?)
+        json(message.ok_or_else(|| missing(run_id, "message", message_id))?)
     }
 }
 
 impl ListToolCalls {
-    async fn answer(mut self, store: &Store) -> Result<Value> {
+    async fn answer(mut self, store: &Store) -> Result<RawJson> {
         bound(&mut self.page);
         let options = self.filter.on(self.page);
-        value(store.runs().tool_calls(self.run_id, &options).await?)
+        json(store.runs().tool_calls(self.run_id, &options).await?)
     }
 }
 
 impl GetToolCall {
-    async fn answer(self, store: &Store) -> Result<Value> {
+    async fn answer(self, store: &Store) -> Result<RawJson> {
         let call = store
             .runs()
             .tool_call(self.run_id, self.tool_call_id)
             .await?;
-        value(call.ok_or_else(|| missing(self.run_id, "tool call", self.tool_call_id))?)
+        json(call.ok_or_else(|| missing(self.run_id, "tool call", self.tool_call_id))?)
     }
 }
 
 impl FlowFilter {
-    async fn answer(mut self, store: &Store) -> Result<Value> {
+    async fn answer(mut self, store: &Store) -> Result<RawJson> {
         bound(&mut self.page);
         let options = self.options(&store.to_blocking())?;
-        value(store.flows().list(&options).await?)
+        json(store.flows().list(&options).await?)
     }
 }
 
@@ -200,9 +200,8 @@ pub(super) fn read<T: DeserializeOwned + JsonSchema>(
     })
 }
 
-fn value(found: impl Serialize) -> Result<Value> {
-    serde_json::to_value(found)
-        .map_err(|error| Failure::other(format!("it has no JSON form: {error}")))
+fn json(found: impl Serialize) -> Result<RawJson> {
+    Ok(RawJson::from_value(&found)?)
 }
 
 fn missing(run: RunId, what: &str, id: u64) -> Failure {

@@ -11,7 +11,7 @@ use rmcp::{
     service::RequestContext,
 };
 use runlog::{
-    NewRun, NewSession, Orchestrator, RunId, RunRecorder, RunStatus, SessionId, Store,
+    NewRun, NewSession, Orchestrator, RawJson, RunId, RunRecorder, RunStatus, SessionId, Store,
     agents::{
         LIST_AVAILABLE_AGENTS, SPAWN_AGENTS, SpawnRequest, ToolDefinition, spawn_requests,
         tool_definitions,
@@ -43,6 +43,11 @@ struct SendToRun {
     /// What its agent is told
     message: String,
 }
+
+/// The arguments of the tool that lists agents: none.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListAvailableAgents {}
 
 /// Why the client's run was paused.
 const DISCONNECTED: &str = "the client disconnected";
@@ -170,10 +175,11 @@ impl Server {
         tool: &str,
         arguments: Map<String, Value>,
         progress: Option<Progress>,
-    ) -> Result<Option<Value>, Failure> {
+    ) -> Result<Option<RawJson>, Failure> {
         let shared = &self.shared;
-        match (tool, &shared.orchestrator) {
+        let answer = match (tool, &shared.orchestrator) {
             (LIST_AVAILABLE_AGENTS, _) => {
+                queries::read::<ListAvailableAgents>(tool, arguments)?;
                 let mut agents = shared
                     .store
                     .agents()
@@ -183,25 +189,24 @@ impl Server {
                 if let Some(orchestrator) = &shared.orchestrator {
                     agents.retain(|agent| orchestrator.has_executor(&agent.name));
                 }
-                Ok(Some(json!({"agents": agents})))
+                json!({"agents": agents})
             }
             (SPAWN_AGENTS, Some(orchestrator)) => {
-                let arguments = runlog::RawJson::from_value(&arguments)?;
+                let arguments = RawJson::from_value(&arguments)?;
                 self.spawn(orchestrator, spawn_requests(&arguments)?, progress)
-                    .await
-                    .map(Some)
-                    .map_err(Failure::from)
+                    .await?
             }
             (SEND_TO_RUN, Some(orchestrator)) => {
                 let send: SendToRun = queries::read(tool, arguments)?;
                 let command =
                     json!({"type": "send", "runId": send.run_id, "message": send.message});
-                let command = runlog::RawJson::from_value(&command)?;
+                let command = RawJson::from_value(&command)?;
                 orchestrator.send(send.run_id, &command).await?;
-                Ok(Some(json!({"run_id": send.run_id, "sent": true})))
+                json!({"run_id": send.run_id, "sent": true})
             }
-            _ => queries::answer(&shared.store, tool, arguments).await,
-        }
+            _ => return queries::answer(&shared.store, tool, arguments).await,
+        };
+        Ok(Some(RawJson::from_value(&answer)?))
     }
 
     async fn spawn(
@@ -273,7 +278,13 @@ impl ServerHandler for Server {
             }
         };
         let result = match answer {
-            Ok(Some(value)) => CallToolResult::structured(value),
+            Ok(Some(json)) => {
+                let text = ContentBlock::text(json.as_str());
+                let mut result = CallToolResult::success(vec![text]);
+                // What was recorded may be such as no value can hold, like 1e400: then it is in the text alone.
+                result.structured_content = json.to_value().ok();
+                result
+            }
             Ok(None) => {
                 let message = format!("there is no tool {:?}", request.name);
                 return Err(ErrorData::invalid_params(message, None));

@@ -7,7 +7,7 @@ use std::{io, sync::Arc};
 
 use rmcp::{
     RoleServer,
-    model::{ClientRequest, JsonRpcMessage, RequestId},
+    model::{ClientRequest, GetMeta, JsonRpcMessage},
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
     transport::Transport,
 };
@@ -33,6 +33,8 @@ pub(crate) struct Lines<R, W> {
     line: Vec<u8>,
     /// How long the line is so far.
     length: usize,
+    /// Whether the client has begun the conversation.
+    has_begun: bool,
     write: Arc<Mutex<W>>,
     /// Cancelled at the end of the client's messages.
     disconnected: CancellationToken,
@@ -40,7 +42,8 @@ pub(crate) struct Lines<R, W> {
 
 /// Why a message is refused.
 struct Refusal {
-    id: Option<RequestId>,
+    /// The request's own; also one that the library can't read, such as a large number.
+    id: Option<Value>,
     code: i32,
     message: String,
 }
@@ -53,6 +56,7 @@ impl<R: AsyncRead, W> Lines<R, W> {
             read: BufReader::new(read),
             line: Vec::new(),
             length: 0,
+            has_begun: false,
             write,
             disconnected,
         }
@@ -98,9 +102,7 @@ impl<R: AsyncRead + Send + Unpin, W> Lines<R, W> {
             code: PARSE_ERROR,
             message: format!("the message is not valid JSON: {error}"),
         })?;
-        let id = value
-            .get("id")
-            .and_then(|id| RequestId::deserialize(id).ok());
+        let id = value.get("id").filter(|id| is_id(id)).cloned();
         let method = value
             .get("method")
             .and_then(Value::as_str)
@@ -113,7 +115,7 @@ impl<R: AsyncRead + Send + Unpin, W> Lines<R, W> {
             {
                 let message = format!("the params of {method} are not what the protocol says");
                 Err(Refusal {
-                    id: Some(request.id),
+                    id,
                     code: INVALID_PARAMS,
                     message,
                 })
@@ -167,7 +169,13 @@ where
             self.line.shrink_to(64 << 10);
             self.length = 0;
             match message {
-                Ok(Some(message)) => return Some(message),
+                Ok(Some(message)) => {
+                    self.has_begun |= begins(&message);
+                    // The library gives a client up whose notification or answer comes before that.
+                    if self.has_begun || matches!(message, JsonRpcMessage::Request(_)) {
+                        return Some(message);
+                    }
+                }
                 Ok(None) => {}
                 Err(refusal) => self.refuse(refusal),
             }
@@ -190,19 +198,33 @@ async fn write_line<W: AsyncWrite + Send + Unpin>(
     write.flush().await
 }
 
+/// Whether a value can be the id of a request.
+fn is_id(id: &Value) -> bool {
+    id.is_string() || id.is_number()
+}
+
+/// Whether a message begins the conversation: it initializes it, or names the protocol's version itself, as newer clients do.
+fn begins(message: &RxJsonRpcMessage<RoleServer>) -> bool {
+    let JsonRpcMessage::Request(request) = message else {
+        return false;
+    };
+    matches!(request.request, ClientRequest::InitializeRequest(_))
+        || request.request.get_meta().protocol_version().is_some()
+}
+
 /// Whether this server has a method.
 fn is_known(method: &str) -> bool {
     ["initialize", "ping", "tools/list", "tools/call"].contains(&method)
 }
 
 /// The id of a request that can't be parsed, if it comes before the invalid part.
-fn leading_id(line: &[u8]) -> Option<RequestId> {
+fn leading_id(line: &[u8]) -> Option<Value> {
     let mut rest = line.trim_ascii_start().strip_prefix(b"{")?;
     loop {
         let (key, after) = value::<String>(rest)?;
         let after = after.trim_ascii_start().strip_prefix(b":")?;
         if key == "id" {
-            return value(after).map(|(id, _)| id);
+            return value(after).map(|(id, _)| id).filter(is_id);
         }
         let (_, after) = value::<serde::de::IgnoredAny>(after)?;
         rest = after.trim_ascii_start().strip_prefix(b",")?;

@@ -103,6 +103,18 @@ fn what_is_written_is_there_when_it_is_answered_byte_for_byte() {
 }
 
 #[test]
+fn metadata_that_no_value_can_hold_is_shown_as_it_is() {
+    let writing = Writing::start();
+    let odd = r#""metadata":{"n":1e400}"#;
+    let made = writing.post("/v1/sessions", &format!("{{{odd}}}"));
+    assert_eq!(made.status, 201, "{}", made.text());
+    for command in [["show", "@last", "--json"], ["ls", "-n1", "--json"]] {
+        let shown = writing.place.expect(0, &command).out;
+        assert!(shown.contains(odd), "{shown}");
+    }
+}
+
+#[test]
 fn a_batch_is_there_whole_or_not_at_all_and_once() {
     let writing = Writing::start();
     let before = writing.last_sequence();

@@ -469,7 +469,20 @@ fn what_is_not_a_whole_archive_writes_nothing() {
         assert_ne!(changed, all.join("\n"), "{holds}: {from}");
         changed
     };
+    let with_content = |content: &str| {
+        let changed = all
+            .iter()
+            .map(|line| match line.split_once("\"payload\":") {
+                Some((before, _)) if line.contains("\"what\":\"user_message\"") => {
+                    format!("{before}{content}}}")
+                }
+                _ => (*line).to_owned(),
+            });
+        changed.collect::<Vec<_>>().join("\n")
+    };
     broken.extend([
+        with_content("\"payload_text\":\"\""),
+        with_content("\"payload_text\":\"no JSON\""),
         changed("context", r#""kind":2"#, r#""kind":96"#),
         changed("run", r#""status":"running""#, r#""status":"completed""#),
         changed("run", r#""step_number":1"#, r#""step":1"#),

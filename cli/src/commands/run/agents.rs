@@ -12,7 +12,7 @@ use runlog::{
 use crate::{
     agent::Spawner,
     failure::{Failure, Result},
-    mcp::{AgentsFile, CommandAgent},
+    mcp::{AGENTS_MAX, AgentsFile, CommandAgent},
 };
 
 /// The most of them that work at one time.
@@ -36,8 +36,7 @@ impl Agents {
         let tokio = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
-            // Each working agent has a thread that waits for its program's output.
-            .max_blocking_threads(AT_ONCE + 8)
+            .max_blocking_threads(AGENTS_MAX + 8)
             .build()
             .map_err(|error| Failure::io(&error, "can't start"))?;
         let orchestrator = {
@@ -46,6 +45,7 @@ impl Agents {
                 .ok_or_else(|| Failure::other("there is no runtime for agents"))?;
             let options = OrchestratorOptions {
                 concurrent_max: AT_ONCE,
+                live_max: AGENTS_MAX,
                 stop_grace: STOP_GRACE,
                 ..OrchestratorOptions::default()
             };

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::start::Started;
 use crate::{
-    agent::{Child, Ended, Recorded, Recorder, Refusal, Spawner, reply},
+    agent::{Ack, Child, Ended, Recorded, Recorder, Refusal, Spawner, Step, reply},
     failure::Result,
     output::{Out, note, to_stderr},
     text, view,
@@ -15,6 +15,16 @@ use crate::{
 const REFUSALS_SHOWN: u64 = 20;
 /// The most of a reason that is printed for people.
 const REASON_WIDTH: usize = 200;
+
+/// The result of a line, for a program. An id in it is any JSON of the agent's, also such as no `serde_json::Value` can hold,
+/// like 1e400.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Answer<'a> {
+    Ack(&'a Ack),
+    Step(&'a Step),
+    Error(&'a Refusal),
+}
 
 /// How an agent ended, and what was recorded of it.
 #[derive(Serialize)]
@@ -64,7 +74,7 @@ pub(super) fn answer(
     match recorded {
         Recorded::Ack(ack, events) => {
             if out.is_json() {
-                return out.value(&serde_json::json!({"ack": ack}));
+                return out.value(&Answer::Ack(&ack));
             }
             for (sequence, event) in (ack.sequence..).zip(&events) {
                 let kind = text::pad(view::kind_name(event.kind), 11);
@@ -79,7 +89,7 @@ pub(super) fn answer(
         }
         Recorded::Step(step) => {
             if out.is_json() {
-                return out.value(&serde_json::json!({"step": step}));
+                return out.value(&Answer::Step(&step));
             }
             out.line(format!(
                 "       {}",
@@ -99,7 +109,7 @@ pub(super) fn answer(
 
 fn refused(refusal: &Refusal, refusals: &mut u64, out: &mut Out) -> Result<()> {
     if out.is_json() {
-        return out.value(&serde_json::json!({"error": refusal}));
+        return out.value(&Answer::Error(refusal));
     }
     *refusals += 1;
     if *refusals > REFUSALS_SHOWN {

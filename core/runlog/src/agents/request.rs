@@ -146,8 +146,10 @@ mod seconds {
             return Ok(None);
         };
         let timeout = Duration::try_from_secs_f64(seconds);
-        timeout.map(Some).map_err(|error| {
-            D::Error::custom(format_args!("timeout is no number of seconds: {error}"))
+        timeout.map(Some).map_err(|_| {
+            D::Error::custom(format_args!(
+                "timeout is no number of seconds to wait: {seconds:?} is negative or too large"
+            ))
         })
     }
 }

@@ -1,6 +1,9 @@
 //! The task of a resumed run, from its context.
 
-use runlog_model::{Role, RunId};
+use runlog_model::{
+    Role, RunId,
+    json::slices::{fields, string},
+};
 
 use super::inner::Inner;
 use crate::{
@@ -36,13 +39,14 @@ impl Inner {
             .iter()
             .take_while(|message| message.role != Role::Assistant);
         for message in before_it_answers.filter(|message| message.role == Role::User) {
-            let value: serde_json::Value = message.content.to_value()?;
-            let Some(text) = value.get("content").and_then(|content| content.as_str()) else {
+            // Its other fields may be such as no value can hold, like 1e400.
+            let [content] = fields(message.content.as_str(), ["content"]).unwrap_or_default();
+            let Some(text) = content.and_then(string) else {
                 continue;
             };
             let task = match text.strip_prefix(CONTINUE) {
                 Some(added) => added.trim_start_matches('\n'),
-                None => text,
+                None => text.as_str(),
             };
             return Ok(Some(task.to_owned()).filter(|task| !task.is_empty()));
         }

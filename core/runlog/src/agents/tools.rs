@@ -286,7 +286,11 @@ mod tests {
             ),
             (
                 r#"{"agent_name":"a","task":"t","timeout":-1}"#,
-                "timeout is no number of seconds",
+                "timeout is no number of seconds to wait: -1.0 is negative or too large",
+            ),
+            (
+                r#"{"agent_name":"a","task":"t","timeout":1e30}"#,
+                "1e30 is negative or too large",
             ),
             (
                 r#"{"agent_name":"a","task":"t","max_step":1}"#,

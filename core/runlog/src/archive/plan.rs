@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use runlog_log::{Position, Record, Sequence, StreamId};
-use runlog_model::{ChatEvent, ContextEvent, InstanceId, RunEvent, RunStatus, SessionId};
+use runlog_model::{ChatEvent, ContextEvent, InstanceId, RawJson, RunEvent, RunStatus, SessionId};
 
 use super::{
     ImportedSession, Outcome,
@@ -123,6 +123,8 @@ impl Holds {
                     payload: line.payload.clone(),
                 };
                 ContextEvent::decode(InstanceId(line.stream.0), &record)?;
+                // What is stored isn't parsed before its content is used.
+                RawJson::parse(line.payload.clone())?;
             }
             Self::Run => {
                 let event = RunEvent::decode(line.kind.0, &line.meta, &line.payload)?;

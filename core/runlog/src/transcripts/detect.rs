@@ -68,11 +68,21 @@ pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";
 /// Whether a source that begins with these lines is one value over several lines. The second one is needed only if the
 /// first doesn't decide.
 pub(super) fn is_document(first: &[u8], second: Option<&[u8]>) -> bool {
-    let unfinished = |line| {
-        let read: std::result::Result<serde::de::IgnoredAny, _> = serde_json::from_slice(line);
-        read.is_err_and(|error| error.is_eof())
-    };
-    unfinished(first) && !second.is_some_and(|line| line.starts_with(b"{") && !unfinished(line))
+    let is_by_itself = |line: &[u8]| line.starts_with(b"{") && !is_unfinished(line);
+    is_unfinished(first) && (!second.is_some_and(is_by_itself) || ends_before_a_value(first))
+}
+
+/// Whether a text is the beginning of a JSON value.
+fn is_unfinished(text: &[u8]) -> bool {
+    let read: std::result::Result<serde::de::IgnoredAny, _> = serde_json::from_slice(text);
+    read.is_err_and(|error| error.is_eof())
+}
+
+/// Whether an unfinished line ends where a value or a name is to follow, as the first line of an array with an element a line
+/// does. A damaged line of its own breaks off anywhere, mostly in a string: there no line feed may follow.
+fn ends_before_a_value(line: &[u8]) -> bool {
+    let line = line.trim_ascii_end();
+    line.last().is_some_and(|last| b"[{,:".contains(last)) && is_unfinished(&[line, b"\n"].concat())
 }
 
 /// The format of one line, if it is recognizable.
@@ -162,6 +172,13 @@ pub(super) fn empty() -> Error {
 
 /// The error of a source of unknown format whose first line is `bytes`.
 pub(super) fn unknown(bytes: &[u8]) -> Error {
+    if let Err(error) = std::str::from_utf8(bytes) {
+        let what = format!(
+            "not UTF-8, in which a transcript is: byte {} of its first line is part of no character",
+            error.valid_up_to() + 1
+        );
+        return Error::new(ErrorKind::InvalidInput, what);
+    }
     let first: String = String::from_utf8_lossy(&bytes[..bytes.len().min(240)])
         .trim_start()
         .chars()

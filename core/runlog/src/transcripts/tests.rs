@@ -75,6 +75,38 @@ fn what_is_no_transcript_is_refused_by_name() {
         let error = parse(text.as_bytes(), Options::default()).unwrap_err();
         assert!(error.to_string().contains(told), "{text:?}: {error}");
     }
+    let latin = b"{\"role\":\"user\",\"content\":\"caf\xe9\"}\n";
+    for error in [
+        detect(latin).unwrap_err(),
+        parse(latin, Options::default()).unwrap_err(),
+    ] {
+        assert!(error.to_string().contains("byte 30"), "{error}");
+    }
+}
+
+#[test]
+fn an_array_may_have_an_element_a_line() {
+    let (user, assistant) = (
+        r#"{"role":"user","content":"hi"}"#,
+        r#"{"role":"assistant","content":"yo"}"#,
+    );
+    for text in [
+        format!("[\n{user},\n{assistant}\n]\n"),
+        format!("[{user},\n{assistant}\n]\n"),
+        format!("{{\"messages\":[\n{user},\n{assistant}\n]}}\n"),
+        format!("{{\"messages\":[{user},\r\n{assistant}\r\n]}}\r\n"),
+        format!("{{\"messages\":\n[{user},\n{assistant}]}}"),
+    ] {
+        let transcript = parse(text.as_bytes(), strict()).unwrap();
+        assert_eq!(transcript.entries.len(), 2, "{text}");
+        assert_eq!(detect(text.as_bytes()).unwrap(), Format::OpenAi, "{text}");
+    }
+    let one = read(&format!("[\n{user}\n]\n"));
+    assert_eq!((one.entries.len(), one.issues.len()), (1, 0));
+    // A line that breaks off in a string is damaged, whatever it ends with.
+    let damaged = format!("{{\"role\":\"user\",\"content\":\"well,\n{assistant}\n");
+    let damaged = read(&damaged);
+    assert_eq!((damaged.entries.len(), damaged.issues.len()), (1, 1));
 }
 
 #[test]
