@@ -4,13 +4,13 @@ use std::collections::{HashMap, VecDeque, hash_map::Entry};
 
 use runlog_log::{Direction, FindOptions, Label, Position, Record};
 use runlog_model::{
-    Catalog, ChatEvent, ChatIdOf, FoldedStep, SessionId, Step, StepStatus, StepType,
-    assistant_steps_label, kinds, status_steps_label, type_steps_label,
+    ChatEvent, ChatIdOf, FoldedStep, SessionId, Step, StepStatus, StepType, assistant_steps_label,
+    kinds, status_steps_label, type_steps_label,
 };
 
 use serde::Deserialize;
 
-use super::lookup::{event_of, in_order_of};
+use super::lookup::event_of;
 use crate::{
     Result, Store,
     kernel::{chats::SharedFold, lookup::live_session},
@@ -122,8 +122,6 @@ pub(super) struct Listed {
 /// A chat that has steps of a list.
 struct ChatOfSteps {
     is_live: bool,
-    /// Whether it has records of another chat, in which ids are that one's.
-    is_copy: bool,
     /// Its fold, if that is cached.
     whole: Option<SharedFold>,
     /// Otherwise folds with the steps of one request each.
@@ -163,13 +161,10 @@ impl Store {
             if !chat.is_live {
                 continue;
             }
-            let mut step = chat.step_saved_by(&record);
-            if step.is_none() && !chat.is_copy {
-                step = self.step_said_once(&record).await?;
-            }
-            if step.is_none() {
-                step = self.step_listed_at(&record, &labels, chat).await?;
-            }
+            let step = match chat.step_saved_by(&record) {
+                Some(step) => Some(step),
+                None => self.step_listed_at(&record, &labels, chat).await?,
+            };
             if let Some(step) = step.filter(|step| options.admits(step)) {
                 let position = record.position.0;
                 found.push(Listed { position, step });
@@ -179,49 +174,20 @@ impl Store {
     }
 
     async fn chat_of_steps(&self, session: SessionId) -> Result<ChatOfSteps> {
-        let look = |catalog: &Catalog| {
-            let found = live_session(catalog, session).ok();
-            found.map(|session| session.copied_from.is_some())
-        };
-        let found = self.shared.catalog.read(look).await?;
-        let is_live = found.is_some();
+        let is_live = self
+            .shared
+            .catalog
+            .read(|catalog| live_session(catalog, session).is_ok())
+            .await?;
         let whole = match is_live {
             true => self.kept_chat_fold(session).await?,
             false => None,
         };
         Ok(ChatOfSteps {
             is_live,
-            is_copy: found == Some(true),
             whole,
             requests: HashMap::new(),
         })
-    }
-
-    /// The step that a record saved, if no other record is about it, so that it is what was saved. `None` where a fold has to tell.
-    async fn step_said_once(&self, record: &Record) -> Result<Option<FoldedStep>> {
-        if record.redacted || record.kind.0 != kinds::STEP_SAVED {
-            return Ok(None);
-        }
-        let ChatEvent::StepSaved(mut step) = event_of(record)? else {
-            return Ok(None);
-        };
-        if step.sequence == 0 {
-            return Ok(None);
-        }
-        let options = FindOptions {
-            limit: 2,
-            ..in_order_of(SessionId(record.stream.0))
-        };
-        let label = ChatIdOf::Step.label(&step.step_id);
-        let (mut count, mut is_this) = (0, false);
-        self.each_labelled(label, options, &mut |found| {
-            count += 1;
-            is_this = found.position == record.position;
-            Ok(count < 2)
-        })
-        .await?;
-        step.id = Some(record.position.0);
-        Ok((count == 1 && is_this).then(|| FoldedStep::from(*step)))
     }
 
     /// The step, as it is now, if a record is the first one that gives it one of some labels.
