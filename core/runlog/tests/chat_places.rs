@@ -11,7 +11,10 @@ use std::sync::{
 use runlog::{
     backend::{Backend, BackendFuture, Decorator},
     blocking::{Chats, Store},
-    chats::{Chat, ChatMessage, ChatRole, ListMessages, MessageFilter, Step, StepType, Updates},
+    chats::{
+        Chat, ChatMessage, ChatRole, ListMessages, ListSteps, MessageFilter, Step, StepStatus,
+        StepType, Updates,
+    },
     log::{Batch, FindOptions, Label, Op, Page, Position, ReadOptions, Sequence, StreamId},
 };
 
@@ -378,4 +381,78 @@ fn a_question_about_a_long_chat_reads_what_it_answers() {
         );
     });
     assert!(again < 50, "{again} at an offset, asked again");
+}
+
+#[test]
+fn steps_that_were_listed_before_are_told_as_they_are_now() {
+    for seed in 0..6 {
+        let mut numbers = Numbers(seed);
+        let store = Store::in_memory();
+        let writer = store.chats();
+        for chat in ["one", "two"] {
+            let chat = Chat {
+                chat_id: chat.into(),
+                ..Chat::new("a")
+            };
+            writer.create_chat(chat).unwrap();
+        }
+        let known = cold(&store);
+        let mut ids: Vec<String> = Vec::new();
+        for round in 0..60 {
+            let chat = numbers.of(&["one", "two"]);
+            let status = numbers.of(&[StepStatus::Pending, StepStatus::Failed]);
+            match numbers.below(4) {
+                0 | 1 => {
+                    let step = Step {
+                        step_id: format!("step {round}"),
+                        chat_id: chat.into(),
+                        status,
+                        ..Step::new(
+                            format!("{chat} {}", numbers.below(3)),
+                            "a",
+                            &format!("stack of {chat}"),
+                            StepType::Llm,
+                        )
+                    };
+                    ids.push(step.step_id.clone());
+                    writer.save_steps(vec![step]).unwrap();
+                }
+                2 if !ids.is_empty() => {
+                    let updates =
+                        Updates::parse(&format!(r#"{{"status":"{}"}}"#, status.name())).unwrap();
+                    writer.update_step(&numbers.of(&ids), &updates).unwrap();
+                }
+                _ => {
+                    let Some(id) = ids.pop().filter(|_| numbers.below(3) == 0) else {
+                        continue;
+                    };
+                    let step = known.list_steps(&ListSteps::default()).unwrap();
+                    let step = step
+                        .items
+                        .into_iter()
+                        .find(|step| step.step_id == id)
+                        .unwrap();
+                    let redact = Op::Redact {
+                        position: Position(step.id.unwrap()),
+                        reason: "asked for",
+                    };
+                    pollster::block_on(store.backend().commit(Batch::new(vec![redact]))).unwrap();
+                    // Changes of one that isn't there any more change nothing.
+                    ids.clear();
+                }
+            }
+            for status in [None, Some(StepStatus::Failed), Some(StepStatus::Pending)] {
+                let options = ListSteps {
+                    status,
+                    ..ListSteps::default()
+                };
+                let listed = |chats: &Chats| chats.list_steps(&options).unwrap().items;
+                assert_eq!(
+                    listed(&known),
+                    listed(&cold(&store)),
+                    "seed {seed}, round {round}, {status:?}"
+                );
+            }
+        }
+    }
 }

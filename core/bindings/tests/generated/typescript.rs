@@ -344,8 +344,7 @@ fn plain(text: &str) -> String {
             None => plain += part,
         }
     }
-    plain
-        .replace(". left out", ". Left out")
+    plain.replace(". left out", ". Left out")
 }
 
 /// What a link of Rust's documentation is called in JavaScript: a variant by its value, a field or a call by its own name.

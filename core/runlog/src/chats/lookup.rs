@@ -261,8 +261,17 @@ impl Store {
         if self.shared.catalog.read(is_copy).await? {
             return self.chat_fold(session).await;
         }
+        let redactions = self.backend().redactions();
         let info = self.backend().stream(chat_stream(session)).await?;
         let last = info.map_or(0, |info| info.last_sequence.0);
+        let read_at = info
+            .filter(|_| of == ChatIdOf::Request)
+            .map(|info| (info, redactions));
+        if let Some(read_at) = read_at
+            && let Some(known) = self.chat_cache().steps.known(session, id, read_at)
+        {
+            return Ok(known);
+        }
         let Some(requests) = self.requests_of(session, of, id).await? else {
             return self.chat_fold(session).await;
         };
@@ -290,7 +299,11 @@ impl Store {
         }
         let mut fold = folded(ChatFold::new(), records)?;
         fold.skip(last);
-        Ok(SharedFold::of(fold))
+        let fold = SharedFold::of(fold);
+        if let Some(read_at) = read_at {
+            self.chat_cache().steps.keep(session, id, read_at, &fold);
+        }
+        Ok(fold)
     }
 
     /// A fold with a step and the other steps of its request.

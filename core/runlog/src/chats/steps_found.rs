@@ -223,6 +223,12 @@ impl Store {
         if record.redacted || !ChatEvent::KINDS.contains(&record.kind.0) {
             return Ok(None);
         }
+        // A record that saves a step has the labels of what it saves: the rest of it isn't needed.
+        if record.kind.0 == kinds::STEP_SAVED
+            && let Ok(saved) = serde_json::from_slice::<SavedStep>(&record.payload)
+        {
+            return Ok(Some((saved.step_id, saved.request_id)));
+        }
         let session = SessionId(record.stream.0);
         let has = |event: &ChatEvent| {
             let mut of_event = event.labels(session).into_iter();
@@ -262,6 +268,13 @@ impl Store {
         }
         Ok(request_id.map(|request_id| (step_id.clone(), request_id)))
     }
+}
+
+/// What names a step in the record that saves it.
+#[derive(Deserialize)]
+struct SavedStep {
+    step_id: String,
+    request_id: String,
 }
 
 /// Reads the records that have one of some labels, in the order of the log.

@@ -8,7 +8,7 @@ use std::{
 use runlog_log::{Record, Sequence, StreamInfo};
 use runlog_model::{ChatFold, ChatIdOf, SessionId, Timestamp, Updates};
 
-use super::places::PlacesCache;
+use super::{places::PlacesCache, step_folds::StepFolds};
 
 /// The most chats whose folds are cached.
 const FOLDS_MAX: usize = 256;
@@ -27,6 +27,7 @@ pub(crate) struct ChatCache {
     tails: Mutex<HashMap<SessionId, Arc<Mutex<Tail>>>>,
     changes: Mutex<HashMap<SessionId, Arc<Changes>>>,
     pub(crate) places: PlacesCache,
+    pub(crate) steps: StepFolds,
     reserved: Arc<Mutex<ReservedIds>>,
 }
 
@@ -259,6 +260,7 @@ impl ChatCache {
         self.tails().remove(&session);
         self.all_changes().remove(&session);
         self.places.forget(session);
+        self.steps.forget(session);
     }
 }
 

@@ -18,4 +18,5 @@ pub(crate) mod records;
 pub(crate) mod runs;
 pub(crate) mod saved_states;
 mod sessions;
+pub(crate) mod step_folds;
 pub(crate) mod store;
