@@ -410,7 +410,7 @@ fn steps_that_were_listed_before_are_told_as_they_are_now() {
                         ..Step::new(
                             format!("{chat} {}", numbers.below(3)),
                             "a",
-                            &format!("stack of {chat}"),
+                            format!("stack of {chat}"),
                             StepType::Llm,
                         )
                     };
