@@ -4,19 +4,20 @@ use std::{
     collections::VecDeque,
     ffi::{OsStr, OsString},
     io::{self, BufReader, Write},
-    process::{self, ChildStdin, Command, ExitStatus, Stdio},
+    process::{self, ChildStdin, Command, Stdio},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
 };
 
 use super::{
+    event::{ChildEvent, Ended},
     inbox::{Inbox, read_from},
     parent_death::die_with_parent,
 };
 use crate::{
     failure::{Failure, Result},
-    lines::{LINE_BYTES_MAX, Line, Lines},
+    lines::{LINE_BYTES_MAX, Lines},
 };
 
 /// The most lines that wait to be read by the agent; beyond that the oldest are dropped.
@@ -29,45 +30,13 @@ const LATE_POLL: Duration = Duration::from_millis(1);
 const GRACE: Duration = Duration::from_secs(1);
 /// The signal that asks a process to end.
 const SIGTERM: i32 = 15;
-/// The signals that ask a process to stop: SIGHUP, SIGINT and SIGTERM.
-const STOP_SIGNALS: [i32; 3] = [1, 2, SIGTERM];
 /// How long a signal to Runlog may take to arrive after the agent was ended by one.
 const SIGNAL_PATIENCE: Duration = Duration::from_millis(500);
-
-/// An event of the agent's process.
-#[derive(Debug)]
-pub(crate) enum ChildEvent {
-    /// The agent wrote a line.
-    Line(Line),
-    /// The agent has ended, and all of its output was read.
-    End(Ended),
-    /// Runlog received this signal to stop.
-    Signal(i32),
-    /// The context couldn't be sent to the agent.
-    Failed(Failure),
-}
 
 /// Writes an agent's first lines: they are generated while the agent reads, so that the whole context is never in
 /// memory.
 pub(crate) type Opening =
     Box<dyn FnOnce(&mut dyn FnMut(Vec<u8>) -> io::Result<()>) -> Result<()> + Send>;
-
-/// How an agent ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Ended {
-    /// Its exit code, when it had one.
-    pub(crate) code: Option<i32>,
-    /// The signal that ended it, when one did.
-    pub(crate) signal: Option<i32>,
-}
-
-impl Ended {
-    /// Whether a signal that asks a process to stop ended it, or it says so as shells do: 128 and the signal.
-    pub(crate) fn is_stopped(self) -> bool {
-        let signal = self.signal.or(self.code.map(|code| code - 128));
-        signal.is_some_and(|signal| STOP_SIGNALS.contains(&signal))
-    }
-}
 
 /// A running agent.
 pub(crate) struct Child {
@@ -290,19 +259,6 @@ fn cannot_run(program: &OsStr, error: &io::Error) -> Failure {
             Failure::not_found(message)
         }
         _ => Failure::io(error, format!("can't run {program:?}")),
-    }
-}
-
-impl From<ExitStatus> for Ended {
-    fn from(status: ExitStatus) -> Self {
-        #[cfg(unix)]
-        let signal = std::os::unix::process::ExitStatusExt::signal(&status);
-        #[cfg(not(unix))]
-        let signal = None;
-        Self {
-            code: status.code(),
-            signal,
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use super::child::ChildEvent;
+use super::event::ChildEvent;
 use crate::lines::{Line, Lines};
 
 /// The most bytes of lines that wait to be recorded, without the newest line.

@@ -3,6 +3,7 @@
 
 mod ask;
 mod child;
+mod event;
 mod inbox;
 mod parent_death;
 mod play;
@@ -10,7 +11,8 @@ mod protocol;
 mod recorder;
 mod spawn;
 
-pub(crate) use child::{Child, Ended, Stopper};
+pub(crate) use child::{Child, Stopper};
+pub(crate) use event::Ended;
 pub(crate) use play::{Conclusion, opening, record, reply};
 pub(crate) use protocol::{Ack, Refusal, Step, UNSUPPORTED_PROTOCOL};
 pub(crate) use recorder::{Recorded, Recorder};

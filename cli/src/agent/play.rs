@@ -9,7 +9,8 @@ use runlog::{
 };
 
 use super::{
-    child::{Child, ChildEvent, Ended, Opening},
+    child::{Child, Opening},
+    event::{ChildEvent, Ended},
     protocol::{Dangling, Hello, PROTOCOL, Ready, ToAgent, UNSUPPORTED_PROTOCOL},
     recorder::{Recorded, Recorder},
     spawn::{self, Spawner},

@@ -6,7 +6,7 @@ use runlog_model::{ChatEvent, ChatFold, SessionId, kinds};
 use crate::{
     Error, Result, Store,
     journal::follow::read_each,
-    kernel::{chats::SharedFold, records::chat_stream},
+    kernel::{records::chat_stream, shared_fold::SharedFold},
 };
 
 impl Store {

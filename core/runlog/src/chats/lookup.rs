@@ -8,11 +8,7 @@ use runlog_model::{Catalog, ChatEvent, ChatFold, ChatIdOf, SessionId};
 use super::cache::apply;
 use crate::{
     Error, ErrorKind, Result, Store,
-    kernel::{
-        chats::{Reserved, SharedFold},
-        often::OFTEN,
-        records::chat_stream,
-    },
+    kernel::{chats::Reserved, often::OFTEN, records::chat_stream, shared_fold::SharedFold},
 };
 
 /// The most records of steps that are read without folding the chat.

@@ -7,9 +7,9 @@ use super::{cache::apply, lookup::in_order_of, pages::is_in_order};
 use crate::{
     Result, Store,
     kernel::{
-        chats::SharedFold,
         often::{MessageFold, OFTEN},
         records::chat_stream,
+        shared_fold::SharedFold,
     },
 };
 

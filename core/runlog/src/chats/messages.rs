@@ -10,8 +10,9 @@ use runlog_model::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    pages::{Found, Passed, Stretch},
+    pages::Found,
     save::{NextMessages, request_exists},
+    saved_reader::{Passed, Stretch},
     store::{Chats, already_exists, check_chat, not_found},
     write::Of,
 };
@@ -21,7 +22,7 @@ use crate::{
         cursor::{Cursor, Kind as CursorKind},
         page::check_limit,
     },
-    kernel::chats::SharedFold,
+    kernel::shared_fold::SharedFold,
 };
 
 /// The largest offset at which messages are read without folding the chat.

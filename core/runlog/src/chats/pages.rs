@@ -19,7 +19,7 @@ use runlog_model::{
 use super::{
     cache::{apply, named},
     lookup::{event_of, folded, in_order_of},
-    saved_reader::{SavedReader, explicit_sequence},
+    saved_reader::{Passed, SavedReader, Stretch, explicit_sequence},
 };
 use crate::{
     Error, Result, Store,
@@ -38,29 +38,6 @@ const SPARE: usize = 4;
 const PASSED_MAX: usize = 1_024;
 /// The most records of a request, or of a few messages, that are read without folding the chat.
 const RECORDS_MAX: usize = 4_096;
-
-/// Which messages to read.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Stretch<'a> {
-    /// Only messages that match it; its limit and offset are ignored.
-    pub(super) filter: &'a MessageFilter,
-    /// From the end of the chat to its beginning.
-    pub(super) newest_first: bool,
-    pub(super) limit: usize,
-    /// The last one of the page before.
-    pub(super) passed: Option<Passed>,
-}
-
-/// A message that a page ended with.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Passed {
-    /// Its sequence in the chat.
-    pub(super) message: u64,
-    /// Its sequence in the stream.
-    pub(super) at: u64,
-    /// Its position in the log.
-    pub(super) position: u64,
-}
 
 /// Messages that were read.
 pub(super) struct Found {

@@ -10,8 +10,8 @@ use runlog_model::{ChatIdOf, ChatMessage, MessageFilter, SessionId, kinds};
 
 use super::{
     lookup::{in_order_of, is_about},
-    pages::{Passed, Stretch, is_in_order, label_for},
-    saved_reader::{SavedReader, explicit_sequence},
+    pages::{is_in_order, label_for},
+    saved_reader::{Passed, SavedReader, Stretch, explicit_sequence},
 };
 use crate::{
     Result, Store,

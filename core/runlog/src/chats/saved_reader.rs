@@ -1,11 +1,33 @@
 //! [`SavedReader`]: the records of saved messages, from one end of a part of a chat.
 
 use runlog_log::{Direction, FindOptions, Kind, Label, Position, ReadOptions, Record, Sequence};
-use runlog_model::{SessionId, kinds};
+use runlog_model::{MessageFilter, SessionId, kinds};
 use serde::Deserialize;
 
-use super::pages::{Passed, Stretch};
 use crate::{ErrorKind, Result, Store, kernel::records::chat_stream};
+
+/// Which messages to read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stretch<'a> {
+    /// Only messages that match it; its limit and offset are ignored.
+    pub(super) filter: &'a MessageFilter,
+    /// From the end of the chat to its beginning.
+    pub(super) newest_first: bool,
+    pub(super) limit: usize,
+    /// The last one of the page before.
+    pub(super) passed: Option<Passed>,
+}
+
+/// A message that a page ended with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Passed {
+    /// Its sequence in the chat.
+    pub(super) message: u64,
+    /// Its sequence in the stream.
+    pub(super) at: u64,
+    /// Its position in the log.
+    pub(super) position: u64,
+}
 
 /// Reads the records of saved messages, from one end of a range: all of them, or those of a label.
 pub(super) struct SavedReader<'a> {

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::lookup::event_of;
 use crate::{
     Result, Store,
-    kernel::{chats::SharedFold, lookup::live_session},
+    kernel::{lookup::live_session, shared_fold::SharedFold},
 };
 
 /// How many records of a label are read at once.

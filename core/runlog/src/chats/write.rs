@@ -11,9 +11,9 @@ use crate::{
     Result, Store,
     kernel::{
         catalog::CATALOG_STREAM,
-        chats::SharedFold,
         lookup::live_session,
         records::{append, chat_stream},
+        shared_fold::SharedFold,
     },
 };
 

@@ -2,13 +2,13 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use runlog_log::{Record, Sequence, StreamInfo};
-use runlog_model::{ChatFold, ChatIdOf, SessionId, Timestamp, Updates};
+use runlog_model::{ChatIdOf, SessionId, Timestamp, Updates};
 
-use super::{places::PlacesCache, step_folds::StepFolds};
+use super::{places::PlacesCache, shared_fold::SharedFold, step_folds::StepFolds};
 
 /// The most chats whose folds are cached.
 const FOLDS_MAX: usize = 256;
@@ -75,10 +75,6 @@ struct Kept {
     at: StreamInfo,
 }
 
-/// A chat's fold, shared and never copied. The task that catches it up blocks the readers only while it applies one event.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct SharedFold(Arc<RwLock<ChatFold>>);
-
 /// The events that changed or deleted messages of a chat, for pages that are read without its fold.
 #[derive(Debug)]
 pub(crate) struct Changes {
@@ -137,20 +133,6 @@ impl Tail {
             last_message,
             given_ids: HashSet::new(),
         }
-    }
-}
-
-impl SharedFold {
-    pub(crate) fn of(fold: ChatFold) -> Self {
-        Self(Arc::new(RwLock::new(fold)))
-    }
-
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, ChatFold> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, ChatFold> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -18,5 +18,6 @@ pub(crate) mod records;
 pub(crate) mod runs;
 pub(crate) mod saved_states;
 mod sessions;
+pub(crate) mod shared_fold;
 pub(crate) mod step_folds;
 pub(crate) mod store;

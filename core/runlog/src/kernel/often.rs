@@ -9,7 +9,7 @@ use std::{
 use runlog_log::{Label, Position, StreamInfo};
 use runlog_model::SessionId;
 
-use super::chats::SharedFold;
+use super::shared_fold::SharedFold;
 
 /// From so many records on, what they made is kept.
 pub(crate) const OFTEN: usize = 32;

@@ -8,7 +8,7 @@ use std::{
 use runlog_log::StreamInfo;
 use runlog_model::SessionId;
 
-use super::chats::SharedFold;
+use super::shared_fold::SharedFold;
 
 /// The most requests whose steps are cached, and the most bytes of payload that they were made from.
 const REQUESTS_MAX: usize = 4_096;

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     Error, ErrorKind, Result,
-    kernel::{catalog::Change, chats::SharedFold, lookup::check_free},
+    kernel::{catalog::Change, lookup::check_free, shared_fold::SharedFold},
 };
 
 /// About how many bytes of rows are written in one batch.
