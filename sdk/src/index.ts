@@ -25,6 +25,7 @@
 
 import { check } from "./binding.js";
 import { checkText, fieldsOf, objectOf } from "./checks.js";
+import { invalid } from "./error.js";
 import { nodeChannel } from "./node.js";
 import { type ToolDefinition, toolsOf } from "./orchestrator.js";
 import type { OpenOptions } from "./generated/types.js";
@@ -80,7 +81,9 @@ export async function openInMemory(options: Pick<OpenOptions, "segmentBytesMax">
  * ```
  */
 export async function attach(shared: SharedStore): Promise<Store> {
-  return await openedStore(nodeChannel(), "attach", { token: objectOf(shared, "what a store was shared as").runlogStore });
+  const { runlogStore: token } = objectOf(shared, "what a store was shared as");
+  if (token === undefined) throw invalid("what a store was shared as has no `runlogStore`: give what `store.share()` returned");
+  return await openedStore(nodeChannel(), "attach", { token });
 }
 
 /**

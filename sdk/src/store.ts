@@ -101,7 +101,7 @@ export class Store implements AsyncDisposable {
    * that is refused.
    */
   async createSession(session: NewSession = {}): Promise<Session> {
-    return sessionOf(await this.#handle.value("createSession", session));
+    return sessionOf(await this.#handle.value("createSession", objectOf(session, "a session")));
   }
 
   /**

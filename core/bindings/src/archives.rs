@@ -327,6 +327,10 @@ fn send_pieces(store: &blocking::Store, chosen: &Chosen, send: &dyn Fn(Result<Ve
 }
 
 fn import_from(store: &blocking::Store, path: &Path, strict: bool) -> Result<Imported> {
+    if path.is_dir() {
+        let message = format!("can't read {}: it is a folder", path.display());
+        return Err(Failure::new(ErrorKind::Io, message));
+    }
     let mut source = || {
         let file = File::open(path).map_err(|error| {
             let message = format!("can't read {}: {error}", path.display());

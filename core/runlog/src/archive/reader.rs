@@ -43,7 +43,11 @@ pub(super) fn each_line(
         if bytes.trim_ascii().is_empty() {
             continue;
         }
-        let line = decode(&bytes).map_err(|why| refused(number, &why))?;
+        let line = decode(&bytes).map_err(|why| match open {
+            Some(_) => refused(number, &why),
+            None if is_over => refused(number, &why),
+            None => refused(number, &format!("this is no export of a store: {why}")),
+        })?;
         match (&line, &mut open) {
             _ if is_over => {
                 return Err(refused(
@@ -91,6 +95,10 @@ pub(super) fn each_line(
         sum.update(bytes.trim_ascii_end());
         sum.update(b"\n");
         visit(number, line)?;
+    }
+    if number == 0 {
+        let what = "there is nothing in it, not the first line of an export; nothing was written";
+        return Err(Error::invalid(what));
     }
     if !is_over {
         return Err(refused(number, "the export breaks off here"));
