@@ -8,6 +8,7 @@ export type { LogRecord } from "./packed.js";
 export { CallFlag, type EventHeads, HeadFlag, type HeadsPage, NO_VALUE, type SearchPage } from "./heads.js";
 export type { Page, Pages } from "./pages.js";
 export type { Store } from "./store.js";
+export type { StoreSessions } from "./store-sessions.js";
 export type { ImportOptions, ImportPiecesOptions } from "./archives.js";
 export type { LogOptions, SharedStore } from "./store-types.js";
 export type { ProgressOptions } from "./progress.js";

@@ -221,7 +221,7 @@ const TRIALS: Record<string, Trial> = {
     `,
     says: /^40\n39\n38\n(\d+\n)*$/,
   },
-  "store.ts: getOrStartSession": {
+  "store-sessions.ts: getOrStartSession": {
     after: "console.log(instance.agentName, (await store.listSessions()).items.length);",
     says: "coder 1\n",
   },

@@ -1,0 +1,182 @@
+import { fieldsOf, objectOf, withOptions } from "./checks.js";
+import type { StoreCalls } from "./generated/calls.js";
+import type { AgentInstance, CopySession, ListSessions, NewInstance, NewSession } from "./generated/types.js";
+import type { Handle } from "./handle.js";
+import type { Page } from "./pages.js";
+import { type CopiedSession, type Session, type SessionChanges, type StartedSession, sessionOf } from "./sessions.js";
+
+/** The sessions of a {@link Store}, and the instances of agents in them. */
+export abstract class StoreSessions {
+  readonly #handle: Handle<StoreCalls>;
+
+  /** @internal */
+  constructor(handle: Handle<StoreCalls>) {
+    this.#handle = handle;
+  }
+
+  /**
+   * Makes a session. Durable when it resolves.
+   *
+   * @throws {@link RunlogError} `already_exists` when its id or name is taken; `invalid_input`, `too_large` for a field
+   * that is refused.
+   */
+  async createSession(session: NewSession = {}): Promise<Session> {
+    return sessionOf(await this.#handle.value("createSession", objectOf(session, "a session")));
+  }
+
+  /**
+   * Makes a session and its root instance together, as one batch. Durable when it resolves.
+   *
+   * @throws {@link RunlogError} as {@link createSession} and {@link createInstance}. Nothing is made then.
+   */
+  async startSession(session: NewSession, agentName: string): Promise<StartedSession> {
+    const [made, instance] = await this.#handle.value("startSession", { session: fieldsOf(session, "a session"), agentName });
+    return { session: sessionOf(made), instance };
+  }
+
+  /**
+   * The session with this name and its root instance, made where they aren't there: for a program that is started again and
+   * goes on in its own session. Of several that call it at once, one makes them. Durable when it resolves.
+   *
+   * @example
+   * ```ts
+   * const { instance } = await store.getOrStartSession({ name: "nightly" }, "coder");
+   * const context = await store.context(instance.id);
+   * ```
+   *
+   * @throws {@link RunlogError} `invalid_input` without a name, or with an id; else as {@link startSession}.
+   */
+  async getOrStartSession(session: NewSession & { name: string }, agentName: string): Promise<StartedSession> {
+    const [made, instance] = await this.#handle.value("getOrStartSession", { session: fieldsOf(session, "a session"), agentName });
+    return { session: sessionOf(made), instance };
+  }
+
+  /** The session with this id; `undefined` when there is none, or it was deleted. */
+  async getSession(id: string): Promise<Session | undefined> {
+    const found = await this.#handle.value("getSession", { id });
+    return found && sessionOf(found);
+  }
+
+  /**
+   * The session with this id, this external name, or an id that begins so.
+   *
+   * @throws {@link RunlogError} `not_found` when none fits, `ambiguous` when the beginning of an id fits several.
+   */
+  async findSession(text: string): Promise<Session> {
+    return sessionOf(await this.#handle.value("findSession", { text }));
+  }
+
+  /**
+   * One page of sessions, newest first.
+   *
+   * @throws {@link RunlogError} `invalid_input` for a limit of 0, or a cursor of another list.
+   */
+  async listSessions(options: ListSessions = {}): Promise<Page<Session>> {
+    const { items, ...rest } = await this.#handle.value("listSessions", options);
+    return { items: items.map(sessionOf), ...rest };
+  }
+
+  /**
+   * Changes a session's title, status or metadata, and says what it became. Durable when it resolves.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such session, or it was deleted; `too_large` for a field
+   * over its limit.
+   */
+  async updateSession(id: string, changes: SessionChanges): Promise<Session> {
+    return sessionOf(await this.#handle.value("updateSession", withOptions({ id }, changes, "the changes of a session")));
+  }
+
+  /**
+   * Puts a session away: it is listed as archived, and can still be read and written.
+   *
+   * @throws {@link RunlogError} as {@link updateSession}.
+   */
+  async archiveSession(id: string): Promise<Session> {
+    return sessionOf(await this.#handle.value("archiveSession", { id }));
+  }
+
+  /**
+   * Takes an archived session back into use.
+   *
+   * @throws {@link RunlogError} as {@link updateSession}.
+   */
+  async unarchiveSession(id: string): Promise<Session> {
+    return sessionOf(await this.#handle.value("unarchiveSession", { id }));
+  }
+
+  /**
+   * Deletes a session, softly: it is no longer found or listed, its name is free again, and nothing can be appended to
+   * its contexts; its events stay in the log. Durable when it resolves.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such session, or it was deleted already.
+   */
+  async deleteSession(id: string): Promise<void> {
+    await this.#handle.value("deleteSession", { id });
+  }
+
+  /**
+   * Copies a session: a new one with a fork of every instance's context, all of them or nothing. No content is copied,
+   * however long the contexts are. Durable when it resolves.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such session; `invalid_input` when the root's context ends
+   * before the point; `already_exists` when the name is taken.
+   */
+  async copySession(id: string, options: CopySession = {}): Promise<CopiedSession> {
+    const { session, instances } = await this.#handle.value("copySession", { id, options });
+    return { session: sessionOf(session), instances };
+  }
+
+  /**
+   * Deletes the events of a session's root instance after a sequence. What its sub-agents, and theirs, wrote behind the first
+   * of these goes too, by the order of the log. Resolves to the number of events that were deleted, those of sub-agents
+   * included. Durable when it resolves; copies of the session keep what they share.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such session, or it has no instance; `invalid_input` when
+   * the root's context ends before the sequence.
+   */
+  async truncateSession(id: string, afterSequence: number): Promise<number> {
+    return await this.#handle.value("truncateSession", { id, afterSequence });
+  }
+
+  /**
+   * Makes an agent instance in a session, with an empty context. Durable when it resolves.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such session or parent; `invalid_input` when the parent is
+   * in another session, or the name is empty; `already_exists` when the id is taken.
+   */
+  async createInstance(instance: NewInstance): Promise<AgentInstance> {
+    return await this.#handle.value("createInstance", instance);
+  }
+
+  /** The instance with this id; `undefined` when there is none. */
+  async getInstance(id: string): Promise<AgentInstance | undefined> {
+    return await this.#handle.value("getInstance", { id });
+  }
+
+  /**
+   * The instances of a session, in the order they were made.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such session, or it was deleted.
+   */
+  async instances(sessionId: string): Promise<AgentInstance[]> {
+    return await this.#handle.value("instances", { id: sessionId });
+  }
+
+  /**
+   * The instances that an instance spawned, in the order they were made.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such instance, or its session was deleted.
+   */
+  async childInstances(instanceId: string): Promise<AgentInstance[]> {
+    return await this.#handle.value("childInstances", { id: instanceId });
+  }
+
+  /**
+   * The first instance of a session that nobody spawned: the one a session is resumed with.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such session, or it has no instance yet.
+   */
+  async rootInstance(sessionId: string): Promise<AgentInstance> {
+    return await this.#handle.value("rootInstance", { id: sessionId });
+  }
+}
