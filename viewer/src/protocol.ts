@@ -157,6 +157,8 @@ export interface OpenedLane {
 
 export interface StoreInfo {
   name: string;
+  /** What tells it from any other store; undefined where nothing does. */
+  identity: string | undefined;
   records: number;
   events: number;
   sessions: number;

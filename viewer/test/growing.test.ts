@@ -21,7 +21,7 @@ async function spoken(count: number) {
     for (let at = 1; at <= many; at++) await sub.appendMessage({ role: "user", content: `sub ${at}` }, { event: { createdAtMs: from + at * 300 } });
     server.tell(await store.lastPosition());
   };
-  return { server, instance: instance.id, began, say };
+  return { store, server, instance: instance.id, began, say };
 }
 
 test("the moment that is looked at is that of the same event when others come that happened before it", async () => {
@@ -106,6 +106,40 @@ test("who scrolls while it is played goes on reading there, and at the end sees 
   await expect.poll(moment).toBeGreaterThan(later + 5);
   expect(await top()).toBeGreaterThan(end + 100);
   await page.keyboard.press("Space");
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("the end of a conversation is its end, however high its messages are", async () => {
+  const { store, server, instance } = await spoken(0);
+  const context = await store.context(instance);
+  for (let at = 0; at < 80; at++) await context.appendMessage({ role: "user", content: `message ${at}\n`.repeat(1 + ((at * 7) % 9)) });
+  server.tell(await store.lastPosition());
+  const { page, told, close } = await app.open(`${server.url}#agent=${instance}`);
+  await expect.poll(() => lines(page).then((all) => all.length)).toBeGreaterThan(3);
+  const list = page.locator(".conversation .viewport");
+  await page.keyboard.press("Home");
+  await page.getByText("moment 0 of 80").waitFor();
+  await page.keyboard.press("End");
+  await page.getByText("moment 80 of 80").waitFor();
+  await expect.poll(() => list.evaluate((one) => one.scrollHeight - one.clientHeight - one.scrollTop)).toBeLessThan(2);
+  await page.waitForTimeout(300);
+  expect(await list.evaluate((one) => one.scrollHeight - one.clientHeight - one.scrollTop)).toBeLessThan(2);
+  expect((await lines(page)).at(-1)).toContain("message 79");
+  expect(told).toEqual([]);
+  await close();
+});
+
+test("what is typed after g takes the place of the position that is there", async () => {
+  const { server, instance } = await spoken(5);
+  const { page, told, close } = await app.open(`${server.url}#agent=${instance}`);
+  await page.getByText("moment 5 of 5").waitFor();
+  const position = page.locator("#position");
+  const last = Number(await position.inputValue());
+  await page.keyboard.press("g");
+  await page.keyboard.type(String(last - 2));
+  await page.keyboard.press("Enter");
+  await page.getByText("moment 3 of 5").waitFor();
   expect(told).toEqual([]);
   await close();
 });

@@ -76,6 +76,55 @@ test("another store that is served in its place isn't taken for what came, but o
   await close();
 });
 
+test("another, shorter store that is served in its place is followed by each of several tabs", async () => {
+  const { server } = await recording(Array.from({ length: 60 }, (_, at) => `Old ${at}.`));
+  const other = await recording(["Other.", "More."]);
+  const { page, close } = await app.open(server.url);
+  const second = await page.context().newPage();
+  await second.goto(server.url);
+  const pages = [page, second];
+  for (const one of pages) await expect.poll(() => one.locator(".moments").innerText()).toContain("of 61");
+  server.refuse(true);
+  server.drop();
+  await page.waitForTimeout(2500);
+  server.from(other.folder);
+  const end = await other.store.lastPosition();
+  server.endsAt(end);
+  server.refuse(false);
+  server.tell(end);
+  for (const one of pages) await expect.poll(() => lines(one), { timeout: 20_000 }).toHaveLength(2);
+  await page.waitForTimeout(3000);
+  const refused = server.beyond();
+  await other.run.recordMessage({ role: "assistant", content: "One." });
+  const last = await other.store.lastPosition();
+  server.endsAt(last);
+  server.tell(last);
+  for (const one of pages) await expect.poll(() => lines(one)).toHaveLength(3);
+  await page.waitForTimeout(3000);
+  expect(server.beyond()).toBe(refused);
+  for (const one of pages) expect(await one.getByRole("button", { name: "● live" }).count()).toBe(1);
+  for (const one of pages) expect(await one.locator("header").innerText()).not.toMatch(/connection lost|\d new/);
+  await close();
+});
+
+test("a store that the server can't read for a while is followed again once it can, and what was said of that goes", async () => {
+  const { store, run, server } = await recording(["Begin."]);
+  const { page, told, close } = await app.open(server.url);
+  await expect.poll(() => lines(page)).toHaveLength(1);
+  server.fail("the folder of the store: No such file or directory");
+  await run.recordMessage({ role: "assistant", content: "One." });
+  server.tell(await store.lastPosition());
+  await expect.poll(() => page.getByRole("alert").innerText()).toContain("What is new can't be shown: the folder of the store");
+  const asked = server.asked();
+  await expect.poll(server.asked, { timeout: 10_000 }).toBeGreaterThan(asked + 1);
+  server.fail(undefined);
+  await expect.poll(() => lines(page), { timeout: 10_000 }).toHaveLength(2);
+  expect(await page.getByRole("alert").count()).toBe(0);
+  await page.getByRole("button", { name: "● live" }).waitFor();
+  expect(told.filter((line) => !line.includes("500"))).toEqual([]);
+  await close();
+});
+
 test("a store that is made anew in the same folder is opened anew, as soon as there is something in it", async () => {
   const { store, server, folder } = await recording(["Begin.", "Go on."]);
   const { page, told, close } = await app.open(server.url);

@@ -27,12 +27,19 @@ export async function served(first: string, { isLocked = false } = {}) {
   /** How often the files of the store were asked for. */
   let asked = 0;
   let told = 0;
+  /** Where the log ends, of which nothing behind is given; and how often it was asked for all the same. */
+  let end = Number.MAX_SAFE_INTEGER;
+  let beyond = 0;
+  let failure: string | undefined;
   const eventOf = (position: number) => `event: position\ndata: {"position":${position}}\n\n`;
   const server = createServer(async (request, response) => {
     const path = new URL(request.url ?? "/", "http://localhost").pathname;
     const name = path.slice(path.lastIndexOf("/") + 1);
     if (path === "/v1/store/files" && isLocked) {
       response.writeHead(401, { "content-type": "application/problem+json" }).end(JSON.stringify({ status: 401, code: "unauthorized", detail: "give a token" }));
+    } else if (path === "/v1/store/files" && failure !== undefined) {
+      asked += 1;
+      response.writeHead(500, { "content-type": "application/problem+json" }).end(JSON.stringify({ status: 500, code: "io", detail: failure }));
     } else if (path === "/v1/store/files" && refusing) {
       asked += 1;
       response.writeHead(503, { "content-type": "text/plain" }).end("The server is away.");
@@ -43,6 +50,9 @@ export async function served(first: string, { isLocked = false } = {}) {
       response.setHeader("content-type", "application/json").end(JSON.stringify({ files: names.map((file) => ({ name: file, size: 0 })) }));
     } else if (path === "/v1/tail" && refusing) {
       response.writeHead(503, { "content-type": "text/plain" }).end("The server is away.");
+    } else if (path === "/v1/tail" && Number(new URL(request.url ?? "", "http://localhost").searchParams.get("after")) > end) {
+      beyond += 1;
+      response.writeHead(400, { "content-type": "application/problem+json" }).end(JSON.stringify({ status: 400, code: "invalid_input", detail: "the log ends before" }));
     } else if (path === "/v1/tail") {
       response.writeHead(200, { "content-type": "text/event-stream" }).write("retry: 100\n\n");
       streams.add(response);
@@ -87,6 +97,11 @@ export async function served(first: string, { isLocked = false } = {}) {
     drop,
     /** Serves another store. */
     from: (other: string) => void (folder = other),
+    /** Refuses to tell of the log behind a position, as the server does. */
+    endsAt: (position: number) => void (end = position),
+    beyond: () => beyond,
+    /** Answers that the store can't be read, until it can. */
+    fail: (detail: string | undefined) => void (failure = detail),
     /** Answers as a proxy does whose server is away. */
     refuse: (is: boolean) => void (refusing = is),
     /** Changes what is sent of segments. */

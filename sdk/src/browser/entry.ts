@@ -8,7 +8,7 @@ import type { OpenOptions } from "../generated/types.js";
 import { type Store, openedStore } from "../store.js";
 import { type ExportSource, type OpenExportOptions, importInto } from "./archive.js";
 import { type Picked, filesIn, filesOfStore } from "./dropped.js";
-import type { ReadFigures } from "./files.js";
+import { NO_FILES_HERE, type ReadFigures } from "./files.js";
 import type { Mount } from "./local.js";
 import { NO_FILE_SYSTEM, checkName } from "./opfs-stores.js";
 import { begin } from "./setup.js";
@@ -105,8 +105,16 @@ export async function open(name: string, options: OpenHereOptions = {}): Promise
   const how = { preallocation: "none", ...rest, mode, missing };
   const { segmentBytesMax } = rest;
   const mount: Mount = isWriter ? { kind: "opfs", name, isWriter, create: missing !== "fail", lockTimeoutMs, segmentBytesMax } : { kind: "opfs", name, isWriter };
-  if (fallback === "fail" || (await hasFileSystem())) return openMounted(mount, how, { kind: "origin" });
-  return openedInMemory(segmentBytesMax === undefined ? {} : { segmentBytesMax }, NO_FILE_SYSTEM);
+  if (fallback === "fail") return await openMounted(mount, how, { kind: "origin" });
+  if (await hasFileSystem()) {
+    try {
+      return await openMounted(mount, how, { kind: "origin" });
+    } catch (error) {
+      // A page that was set up with `worker: false` has the file system, and none of its files.
+      if (!messageOf(error).endsWith(NO_FILES_HERE)) throw error;
+    }
+  }
+  return await openedInMemory(segmentBytesMax === undefined ? {} : { segmentBytesMax }, NO_FILE_SYSTEM);
 }
 
 /** Whether the browser has a file system of its own here, in whatever thread. */

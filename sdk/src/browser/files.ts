@@ -1,3 +1,6 @@
+/** What a thread that isn't a dedicated worker is told. @internal */
+export const NO_FILES_HERE = "files can't be opened here; use a dedicated worker";
+
 /**
  * A flat folder of files for the core, as its `Storage` wants them. Every method is synchronous, since the core is; a
  * `DOMException` says why one failed.

@@ -1,7 +1,7 @@
 import { RunlogError } from "../error.js";
 import { answered } from "./answered.js";
 import { crc32 } from "./crc32.js";
-import { fileError } from "./files.js";
+import { NO_FILES_HERE, fileError } from "./files.js";
 
 /**
  * One file of the pool: its head, which says what file of the store it is, and its contents behind it.
@@ -78,7 +78,7 @@ function readSlot(bytes: Uint8Array): { name: string; generation: number } | und
 export async function openPooled(folder: FileSystemDirectoryHandle, name: string, create: boolean): Promise<Pooled | undefined> {
   const open = async () => {
     const file = await folder.getFileHandle(name, { create });
-    if (file.createSyncAccessHandle === undefined) throw new RunlogError("io", "files can't be opened here; use a dedicated worker");
+    if (file.createSyncAccessHandle === undefined) throw new RunlogError("io", NO_FILES_HERE);
     // Readers have it open too; that there is one writer is the lock's business.
     return file.createSyncAccessHandle({ mode: "readwrite-unsafe" });
   };

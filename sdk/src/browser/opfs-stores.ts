@@ -137,7 +137,7 @@ export async function lock(name: string, timeoutMs = 0): Promise<() => void> {
     const signal = AbortSignal.timeout(Math.min(Math.max(timeoutMs, HAND_OVER_MS), TIMER_MS_MAX));
     const held = locks.request(`runlog:${name}`, { signal }, () => new Promise<void>((release) => resolve(release)));
     held.catch((cause: unknown) => {
-      reject(signal.aborted ? new RunlogError("locked", `the store ${name} is open for writing in another tab or worker`, { cause }) : errorOfOpening(cause, name));
+      reject(signal.aborted ? new RunlogError("locked", `the store ${name} is open for writing in another tab or worker, or in this one, where it isn't closed yet`, { cause }) : errorOfOpening(cause, name));
     });
   });
 }
@@ -153,6 +153,8 @@ export function errorOfOpening(error: unknown, name: string): Error {
   const kind = error instanceof DOMException ? error.name : "";
   const message = messageOf(error);
   if (kind === "NotFoundError") return new RunlogError("not_found", `this origin has no store ${name}`, { cause: error });
-  if (isRefused(error)) return new RunlogError("locked", `the store ${name} is open for writing, or being deleted, in another tab or worker`, { cause: error });
+  if (isRefused(error)) return new RunlogError("locked", `the store ${name} is open, or being deleted, in this or another tab or worker`, { cause: error });
+  if (kind === "QuotaExceededError") return new RunlogError("storage_full", `there is no room for the store ${name}: ${message}`, { cause: error });
+  if (typeof (navigator.storage as StorageManager | undefined)?.getDirectory !== "function") return new RunlogError("io", NO_FILE_SYSTEM, { cause: error });
   return new RunlogError("io", kind === "SecurityError" ? NO_FILE_SYSTEM : `the browser's file system: ${message}`, { cause: error });
 }

@@ -71,6 +71,20 @@ async function all<T, U>(items: readonly T[], work: (item: T) => Promise<U>): Pr
   return done;
 }
 
+/** What an answer has, unless it is more than so many bytes: then no more of it is read. */
+async function atMost(response: Response, most: number): Promise<Uint8Array | undefined> {
+  if (Number(response.headers.get("content-length") ?? 0) > most) return undefined;
+  const pieces: Uint8Array[] = [];
+  let length = 0;
+  const reader = response.body?.getReader();
+  for (let piece = await reader?.read(); piece?.value !== undefined; piece = await reader?.read()) {
+    length += piece.value.length;
+    if (length > most) return undefined;
+    pieces.push(piece.value);
+  }
+  return new Uint8Array(await new Blob(pieces as BlobPart[]).arrayBuffer());
+}
+
 /** Looks for a file: its length, what tells whether it changes, and its first bytes; `undefined` when it isn't there. */
 async function begin(folder: string, name: string): Promise<Remote | undefined> {
   const url = addressOf(folder, name);
@@ -86,9 +100,8 @@ async function begin(folder: string, name: string): Promise<Remote | undefined> 
     if (response.status === 416) return new Remote(name, url, 0, version, new Uint8Array());
     if (response.status === 200) {
       // It may be small enough.
-      const length = Number(headers.get("content-length") ?? Number.NaN);
-      if (!(length <= START_BYTES)) throw new RunlogError("unsupported", `${url}: the server gave the whole file for a part of it; it must answer requests for ranges (with 206)`);
-      const bytes = new Uint8Array(await response.arrayBuffer());
+      const bytes = await atMost(response, START_BYTES);
+      if (bytes === undefined) throw new RunlogError("unsupported", `${url}: the server gave the whole file for a part of it; it must answer requests for ranges (with 206)`);
       return new Remote(name, url, bytes.length, version, bytes);
     }
     if (response.status !== 206) throw new RunlogError("io", `${url}: the server answered ${response.status} ${response.statusText}`.trimEnd());

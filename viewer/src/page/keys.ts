@@ -14,7 +14,7 @@ export const KEYS: [string, string][] = [
   ["enter", "play from the selected event"],
   ["- +", "slower, faster"],
   ["/", "search"],
-  ["n N", "next hit, the one before"],
+  ["n N", "next hit, the one before; in the search field enter, shift enter"],
   ["f", "filter"],
   ["x", "no filter"],
   ["c", "compare"],
@@ -88,7 +88,7 @@ export function pressed(event: KeyboardEvent): boolean {
       document.getElementById("timeline")?.focus();
       break;
     case "g":
-      document.getElementById("position")?.focus();
+      toPosition();
       break;
     case "1":
       panels.toggleTree();
@@ -138,6 +138,13 @@ export function nextTheme(): void {
   const themes = ["system", other, other === "dark" ? "light" : "dark"] as const;
   settings.theme = themes[(themes.indexOf(settings.theme) + 1) % themes.length] ?? "system";
   saveSettings();
+}
+
+/** What is typed takes the place of the number that is there. */
+function toPosition(): void {
+  const field = document.getElementById("position");
+  field?.focus();
+  if (field instanceof HTMLInputElement) field.select();
 }
 
 function escaped(target: HTMLElement): boolean {

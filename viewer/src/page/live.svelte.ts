@@ -1,5 +1,5 @@
 import { messageOf, messages } from "./messages.svelte.js";
-import { STORE, follow, forgetServed, servedFiles } from "./served.js";
+import { NotGiven, STORE, follow, forgetServed, servedFiles } from "./served.js";
 import { view } from "./view.svelte.js";
 
 /** Between two readings at least so long, at most so long. */
@@ -29,6 +29,10 @@ class Live {
   /** Whether the last reading failed, so that the next one is the second try. */
   #hasFailed = false;
   #gaveWay = false;
+  /** Whether the last reading had less than was told of. */
+  #isShort = false;
+  /** What was said of a server that doesn't give its store. */
+  #notGiven: string | undefined;
   #reopen: (why: string) => Promise<void> = async () => {};
 
   /** Follows the store that was opened just now. Where another one is served in its place, that is to be opened. */
@@ -38,7 +42,8 @@ class Live {
     this.#position = view.store?.records ?? 0;
     this.#isWanted = false;
     this.#hasFailed = false;
-    this.#disconnect = follow(view.store?.records ?? 0, {
+    this.#disconnect = follow(view.store?.identity, {
+      shown: () => view.store?.records ?? 0,
       moved: (position) => this.#moved(position),
       connected: (isConnected) => (this.isConnected = isConnected),
       refused: () => void this.refresh(),
@@ -95,7 +100,8 @@ class Live {
     try {
       isGiven = await this.#read();
     } catch (error) {
-      this.#failed(error);
+      if (error instanceof NotGiven) isGiven = this.#isNotGiven(error);
+      else this.#failed(error);
     }
     // Half of the time is left for other things: a short recording is followed closely, a long one once a second.
     const pause = isGiven ? Math.min(PAUSE_MS_MAX, Math.max(PAUSE_MS_MIN, performance.now() - began)) : PAUSE_MS_AWAY;
@@ -119,8 +125,15 @@ class Live {
     await view.grow(grown.store, grown.lane);
     this.#count();
     // What was told of before it was read is in it, unless a file was seen while it was written.
-    if (grown.store.records < told) forgetServed();
+    if (grown.store.records < told) {
+      // At the second time it was told of another store, as one that was restored has less.
+      if (this.#isShort) this.#position = grown.store.records;
+      forgetServed();
+      this.#count();
+    }
+    this.#isShort = grown.store.records < told && !this.#isShort;
     this.#hasFailed = false;
+    this.#isGiven();
     return true;
   }
 
@@ -131,6 +144,21 @@ class Live {
     if (this.#hasFailed) await this.#reopen(why);
     else this.#hasFailed = true;
     return true;
+  }
+
+  /** A server whose folder is gone for a moment is asked again, and what it said is told until it gives its store. */
+  #isNotGiven(error: NotGiven): false {
+    if (!this.isFollowing) return false;
+    forgetServed();
+    this.#isWanted = true;
+    this.#notGiven = `What is new can't be shown: ${error.message}`;
+    messages.problem = this.#notGiven;
+    return false;
+  }
+
+  #isGiven(): void {
+    if (this.#notGiven !== undefined && messages.problem === this.#notGiven) messages.problem = undefined;
+    this.#notGiven = undefined;
   }
 
   #failed(error: unknown): void {

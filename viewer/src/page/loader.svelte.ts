@@ -131,7 +131,8 @@ class Loader {
     this.#endAwaiting();
     this.isAwaiting = true;
     let isTold = false;
-    this.#unfollow = follow(records, {
+    this.#unfollow = follow(undefined, {
+      shown: () => records,
       moved: (position) => {
         if (isTold || position <= records) return;
         isTold = true;

@@ -29,6 +29,9 @@ interface Kept {
   end: number;
 }
 
+/** The server doesn't give its store now, and may give it again. */
+export class NotGiven extends Error {}
+
 /** Files as they were sent last, by their names: what is as it was isn't sent again. */
 const kept = new Map<string, Kept>();
 
@@ -45,7 +48,7 @@ export async function servedFiles(found = () => {}): Promise<GivenFile[] | undef
     // A page can't show a token, which is in no address: a link of the server's lets a browser in.
     if (response.status === 401) throw new Error("The server gives its store to those alone who have its token. Start it with `runlog serve --open`, or open the link that it printed then.");
     const { detail } = (await response.json()) as { detail?: string };
-    throw new Error(detail ?? `The server doesn't give its store: ${response.status} ${response.statusText}.`);
+    throw new NotGiven(detail ?? `The server doesn't give its store: ${response.status} ${response.statusText}.`);
   }
   const type = response?.headers.get("content-type") ?? "";
   if (response?.ok !== true || !type.includes("json")) return undefined;
@@ -124,6 +127,8 @@ export interface Following {
   connected(isConnected: boolean): void;
   /** The server answers, but not with its log: asking for the store says why. */
   refused(): void;
+  /** How many records are shown. */
+  shown(): number;
 }
 
 /** So long after a refusal the server is asked again. */
@@ -143,17 +148,18 @@ const HELLO = "hello";
  * misses nothing; not where it was answered by something else, as by a proxy whose server is away, or by another server.
  *
  * A browser has six connections to a server for all of its pages, and a page that follows keeps one: so one page follows, and tells the
- * others.
+ * others of the same store. Another store may be served at an address after that, which each page finds by itself.
  */
-export function follow(after: number, told: Following): () => void {
-  let last = after;
+export function follow(identity: string | undefined, told: Following): () => void {
+  let last = told.shown();
   let isConnected = false;
   let isLeading = false;
   let timer = 0;
   let events: EventSource | undefined;
   const stopped = new AbortController();
   const { href } = new URL("v1/tail", document.baseURI);
-  const channel = new BroadcastChannel(`runlog ${href}`);
+  const name = `runlog ${href} ${identity ?? ""}`;
+  const channel = new BroadcastChannel(name);
 
   const hear = (news: News) => {
     if (news.isConnected !== undefined) told.connected((isConnected = news.isConnected));
@@ -178,6 +184,8 @@ export function follow(after: number, told: Following): () => void {
       tell({ isConnected: false });
       if (events?.readyState !== EventSource.CLOSED || stopped.signal.aborted) return;
       tell({ isRefused: true });
+      // It may be a store with less, as a backup has: what was heard of before isn't in it.
+      last = Math.min(last, told.shown());
       timer = window.setTimeout(connect, AGAIN_MS);
     });
   };
@@ -193,7 +201,7 @@ export function follow(after: number, told: Following): () => void {
   // Pages of an address that isn't secure have no locks, and follow each by itself.
   const locks = navigator.locks as LockManager | undefined;
   if (locks === undefined) void lead();
-  else locks.request(`runlog ${href}`, { signal: stopped.signal }, lead).catch(() => {});
+  else locks.request(name, { signal: stopped.signal }, lead).catch(() => {});
   channel.postMessage(HELLO);
   return () => {
     stopped.abort();

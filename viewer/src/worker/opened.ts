@@ -25,6 +25,7 @@ export function firstLaneIn(tree: Tree): string | undefined {
 export function infoOf(name: string, { source, index, total }: Opened, firstLane: string): StoreInfo {
   return {
     name,
+    identity: source.identity,
     records: total,
     events: index.rows.length,
     sessions: [...index.sessions.values()].filter((session) => !session.deleted).length,
