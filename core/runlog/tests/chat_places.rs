@@ -456,3 +456,70 @@ fn steps_that_were_listed_before_are_told_as_they_are_now() {
         }
     }
 }
+
+fn named(id: &str) -> ChatMessage {
+    ChatMessage {
+        message_id: id.into(),
+        thread_id: Some("t1".into()),
+        ..ChatMessage::text(ChatRole::User, "words")
+    }
+}
+
+/// A chat with the messages `a`, `b` and `d`.
+fn of_three() -> Store {
+    let store = Store::in_memory();
+    let chat = Chat {
+        chat_id: CHAT.into(),
+        ..Chat::new("a")
+    };
+    store.chats().create_chat(chat).unwrap();
+    let messages = ["a", "b", "d"].map(named).to_vec();
+    store.chats().save_messages(CHAT, messages).unwrap();
+    store
+}
+
+#[test]
+fn a_message_that_has_the_id_of_a_deleted_one_is_told_as_it_is_now() {
+    let store = of_three();
+    let (chats, known) = (store.chats(), cold(&store));
+    let all = MessageFilter::default();
+    let count = || known.count_messages(CHAT, &all).unwrap();
+    chats.delete_messages(CHAT, &["a"]).unwrap();
+    assert_eq!(count(), 2);
+    chats.save_messages(CHAT, vec![named("a")]).unwrap();
+    assert_eq!(count(), 3);
+    let updates = Updates::parse(r#"{"thread_id":"t2"}"#).unwrap();
+    chats.update_message("a", &updates).unwrap();
+    let of_thread = MessageFilter {
+        thread_id: Some("t2".into()),
+        limit: 5,
+        ..MessageFilter::default()
+    };
+    let found = cold(&store).get_messages(CHAT, &of_thread).unwrap();
+    assert_eq!(found.len(), 1, "its record has the label of another thread");
+    assert_eq!(cold(&store).count_messages(CHAT, &of_thread).unwrap(), 1);
+    chats.delete_messages(CHAT, &["a"]).unwrap();
+    assert_eq!(count(), 2);
+}
+
+#[test]
+fn a_message_that_has_the_id_of_a_redacted_one_is_counted() {
+    let store = of_three();
+    let chats = store.chats();
+    chats.redact_message("a", "asked for").unwrap();
+    chats.save_messages(CHAT, vec![named("a")]).unwrap();
+    let all = MessageFilter::default();
+    assert_eq!(cold(&store).count_messages(CHAT, &all).unwrap(), 3);
+}
+
+#[test]
+fn no_message_is_behind_the_largest_offset() {
+    let store = of_three();
+    store.chats().delete_messages(CHAT, &["a"]).unwrap();
+    let far = MessageFilter {
+        offset: usize::MAX,
+        limit: usize::MAX,
+        ..MessageFilter::default()
+    };
+    assert_eq!(cold(&store).get_messages(CHAT, &far).unwrap(), []);
+}

@@ -283,7 +283,11 @@ pub(super) fn label_for(
             MessageField::Thread => filter.thread_id.as_deref(),
             MessageField::Type => filter.message_type.as_deref(),
         };
-        let is_changed = |change: &Change| matches!(&change.outcome, Outcome::Updated(updates, _) if updates.get(field.name()).is_some());
+        let is_changed = |change: &Change| match &change.outcome {
+            Outcome::Updated(updates, _) => updates.get(field.name()).is_some(),
+            Outcome::Deleted => false,
+            Outcome::GivenAgain => true,
+        };
         let value = value.filter(|_| !changes.of_messages.values().any(is_changed))?;
         Some(field.label(session, value))
     })
@@ -385,6 +389,7 @@ fn without_fold(
                 messages[place].1 = updated;
             }
             Outcome::Deleted => drop(messages.remove(place)),
+            Outcome::GivenAgain => return Ok(None),
         }
     }
     messages.retain(|(_, message)| stretch.filter.admits(message));

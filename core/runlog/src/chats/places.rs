@@ -112,7 +112,7 @@ impl Store {
             return Ok(None);
         };
         let change = changes.of_messages.get(id).map(|change| &change.outcome);
-        if matches!(change, Some(Outcome::Deleted)) {
+        if matches!(change, Some(Outcome::Deleted | Outcome::GivenAgain)) {
             return Ok(None);
         }
         let saved = self.saved_once(session, id).await?;
@@ -189,12 +189,19 @@ impl Store {
         places: &mut Places,
     ) -> Result<bool> {
         for (id, change) in &changes.of_messages {
-            if !matches!(change.outcome, Outcome::Deleted) || places.deleted_ids.contains(id) {
-                continue;
+            match change.outcome {
+                Outcome::Updated(..) => continue,
+                Outcome::Deleted if places.deleted_ids.contains(id) => continue,
+                Outcome::Deleted => {}
+                Outcome::GivenAgain => return Ok(false),
             }
             let Some(saved) = self.saved_once(session, id).await? else {
                 return Ok(false);
             };
+            // The deleted message was redacted, and its id given again.
+            if saved.at > change.first.0 {
+                return Ok(false);
+            }
             // Saved and deleted since the chat's end was looked up.
             if saved.at > last.0 {
                 continue;
