@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use std::sync::{
-    Arc,
+    Arc, Mutex, OnceLock,
     atomic::{AtomicUsize, Ordering},
 };
 
@@ -15,7 +15,9 @@ use runlog::{
         Chat, ChatMessage, ChatRole, ListMessages, ListSteps, MessageFilter, Step, StepStatus,
         StepType, Updates,
     },
-    log::{Batch, FindOptions, Label, Op, Page, Position, ReadOptions, Sequence, StreamId},
+    log::{
+        Batch, FindOptions, Label, Op, Page, Position, ReadOptions, Sequence, StreamId, StreamInfo,
+    },
 };
 
 /// Counts the records that are read.
@@ -522,4 +524,137 @@ fn no_message_is_behind_the_largest_offset() {
         ..MessageFilter::default()
     };
     assert_eq!(cold(&store).get_messages(CHAT, &far).unwrap(), []);
+}
+
+/// What is asked of a chat, after which something else is done first.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Asked {
+    WhereItEnds,
+    ForALabel,
+    ForItsRecords,
+}
+
+/// Does something once, when a chat was asked.
+struct Meanwhile {
+    inner: Arc<dyn Backend>,
+    chat: StreamId,
+    after: Asked,
+    work: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Meanwhile {
+    fn asked(&self, stream: Option<StreamId>, what: Asked) {
+        if stream == Some(self.chat) && what == self.after {
+            let work = self.work.lock().unwrap().take();
+            work.into_iter().for_each(|work| work());
+        }
+    }
+}
+
+impl Decorator for Meanwhile {
+    fn inner(&self) -> &dyn Backend {
+        &*self.inner
+    }
+
+    fn stream(&self, stream: StreamId) -> BackendFuture<'_, Option<StreamInfo>> {
+        Box::pin(async move {
+            let info = self.inner.stream(stream).await;
+            self.asked(Some(stream), Asked::WhereItEnds);
+            info
+        })
+    }
+
+    fn read(&self, stream: StreamId, options: ReadOptions) -> BackendFuture<'_, Page<Sequence>> {
+        Box::pin(async move {
+            let page = self.inner.read(stream, options).await;
+            self.asked(Some(stream), Asked::ForItsRecords);
+            page
+        })
+    }
+
+    fn find(&self, label: Label, options: FindOptions) -> BackendFuture<'_, Page<Position>> {
+        Box::pin(async move {
+            let stream = options.stream;
+            let page = self.inner.find(label, options).await;
+            self.asked(stream, Asked::ForALabel);
+            page
+        })
+    }
+}
+
+/// A handle that has nothing in memory, beside which something is done once a chat was asked.
+fn beside(store: &Store, after: Asked, work: impl FnOnce() + Send + 'static) -> Chats {
+    let meanwhile = Meanwhile {
+        inner: store.backend().clone(),
+        chat: StreamId(store.find_session(CHAT).unwrap().id.0),
+        after,
+        work: Mutex::new(Some(Box::new(work))),
+    };
+    Store::with_backend(Arc::new(meanwhile)).chats()
+}
+
+#[test]
+fn what_is_written_meanwhile_is_told_of_whole_or_not_at_all() {
+    let ids = |messages: Vec<ChatMessage>| -> Vec<String> {
+        messages.into_iter().map(|it| it.message_id).collect()
+    };
+    for after in [Asked::WhereItEnds, Asked::ForALabel] {
+        let store = of_three();
+        let chats = store.chats();
+        let known = beside(&store, after, move || {
+            chats.save_messages(CHAT, vec![named("e")]).unwrap();
+            chats.delete_messages(CHAT, &["a"]).unwrap();
+        });
+        let count = known
+            .count_messages(CHAT, &MessageFilter::default())
+            .unwrap();
+        assert!(count >= 3, "{count}, {after:?}: there never were fewer");
+        for of_thread in [None, Some("t1".to_owned())] {
+            let store = of_three();
+            let chats = store.chats();
+            let known = beside(&store, after, move || {
+                chats.delete_messages(CHAT, &["a"]).unwrap();
+                chats.save_messages(CHAT, vec![named("e")]).unwrap();
+            });
+            let page = MessageFilter {
+                thread_id: of_thread,
+                limit: 10,
+                ..MessageFilter::default()
+            };
+            let found = ids(known.get_messages(CHAT, &page).unwrap());
+            let moments: [&[&str]; 3] = [&["a", "b", "d"], &["b", "d"], &["b", "d", "e"]];
+            assert!(
+                moments.iter().any(|it| *it == found),
+                "{found:?}, {after:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_redacted_while_its_chat_is_read_is_not_told_again() {
+    let store = of_three();
+    let all = MessageFilter::default();
+    let a = told(&store).remove(0);
+    let backend = store.backend().clone();
+    let other = store.chats().create_chat(Chat::new("a")).unwrap().chat_id;
+    let same = Arc::new(OnceLock::<Chats>::new());
+    let of_other = Arc::clone(&same);
+    let known = beside(&store, Asked::ForItsRecords, move || {
+        let redact = Op::Redact {
+            position: Position(a.id.unwrap()),
+            reason: "asked for",
+        };
+        pollster::block_on(backend.commit(Batch::new(vec![redact]))).unwrap();
+        // The same handle hears of the redaction before the first chat is read.
+        let chats = of_other.get().unwrap();
+        chats
+            .save_messages(&other, vec![ChatMessage::text(ChatRole::User, "words")])
+            .unwrap();
+        let all = MessageFilter::default();
+        assert_eq!(chats.get_messages(&other, &all).unwrap().len(), 1);
+    });
+    same.set(known.clone()).unwrap();
+    known.get_messages(CHAT, &all).unwrap();
+    assert_eq!(known.get_messages(CHAT, &all).unwrap(), told(&store));
 }

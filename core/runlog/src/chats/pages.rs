@@ -73,7 +73,7 @@ impl Store {
         };
         let wanted = stretch.limit.saturating_add(1);
         let label = label_for(session, stretch.filter, &changes);
-        let mut reader = SavedReader::new(self, session, stretch, label);
+        let mut reader = SavedReader::new(self, session, stretch, label, info.last_sequence);
         let is_deletion = |record: &Record| record.kind.0 == kinds::MESSAGES_DELETED;
         let spare = match changes.records.iter().any(is_deletion) {
             true => SPARE,
@@ -116,7 +116,7 @@ impl Store {
         }
     }
 
-    /// The events that changed or deleted messages of a chat; `None` if there are too many.
+    /// The events that changed or deleted messages of a chat, up to what its stream was; `None` if there are too many.
     pub(super) async fn changes_of(
         &self,
         session: SessionId,
@@ -129,6 +129,10 @@ impl Store {
         let mut records = Vec::new();
         let label = changed_messages_label(session);
         self.each_labelled(label, in_order_of(session), &mut |record| {
+            // With what was written since, a page would be of no moment of the chat.
+            if record.sequence > info.last_sequence {
+                return Ok(false);
+            }
             // Kept for later pages, without what else was read with it.
             records.push(Record {
                 meta: Bytes::copy_from_slice(&record.meta),
@@ -195,6 +199,7 @@ impl Store {
         if records.len() > RECORDS_MAX {
             return Ok(None);
         }
+        records.retain(|record| record.sequence <= info.last_sequence);
         self.fold_of_messages(session, records, info)
             .await
             .map(Some)
@@ -244,7 +249,7 @@ impl Store {
                 position: u64::MAX,
             }),
         };
-        let mut reader = SavedReader::new(self, session, stretch, None);
+        let mut reader = SavedReader::new(self, session, stretch, None, last);
         let mut more = 1;
         loop {
             reader.read(more).await?;

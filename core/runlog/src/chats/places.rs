@@ -82,7 +82,7 @@ impl Store {
             limit: usize::MAX,
             passed: None,
         };
-        let mut reader = SavedReader::new(self, session, stretch, Some(label));
+        let mut reader = SavedReader::new(self, session, stretch, Some(label), info.last_sequence);
         reader.read(COUNTED_MAX).await?;
         if !reader.is_over {
             return Ok(None);

@@ -282,14 +282,18 @@ impl Folds {
         kept.map(|kept| (kept.fold, kept.at))
     }
 
-    /// Caches a fold that was made from `bytes` bytes, and is caught up with what the chat's stream is.
+    /// Caches a fold that was made from `bytes` bytes, and is caught up with what the chat's stream is, unless something was redacted
+    /// since it was begun: it may have been read before.
     pub(crate) fn keep(
         &mut self,
         session: SessionId,
         fold: SharedFold,
         bytes: usize,
-        at: StreamInfo,
+        (at, redactions): (StreamInfo, u64),
     ) {
+        if self.redactions != redactions {
+            return;
+        }
         self.uses += 1;
         let kept = Kept {
             used: self.uses,
