@@ -658,3 +658,26 @@ fn what_is_redacted_while_its_chat_is_read_is_not_told_again() {
     known.get_messages(CHAT, &all).unwrap();
     assert_eq!(known.get_messages(CHAT, &all).unwrap(), told(&store));
 }
+
+#[test]
+fn a_page_at_an_offset_is_of_the_moment_that_its_beginning_is_of() {
+    let store = of_three();
+    let chats = store.chats();
+    let more = (0..1_100).map(|at| named(&format!("{at}"))).collect();
+    chats.save_messages(CHAT, more).unwrap();
+    let before = told(&store);
+    let known = beside(&store, Asked::ForItsRecords, move || {
+        chats.delete_messages(CHAT, &["a"]).unwrap();
+        chats.save_messages(CHAT, vec![named("e")]).unwrap();
+    });
+    let far = MessageFilter {
+        offset: 1_050,
+        limit: 100,
+        ..MessageFilter::default()
+    };
+    assert_eq!(known.get_messages(CHAT, &far).unwrap(), before[1_050..]);
+    assert_eq!(
+        known.get_messages(CHAT, &far).unwrap(),
+        told(&store)[1_050..]
+    );
+}

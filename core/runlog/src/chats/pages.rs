@@ -68,6 +68,16 @@ impl Store {
                 is_more: false,
             }));
         };
+        self.messages_until(session, stretch, info).await
+    }
+
+    /// The same of a chat whose order is that of the stream, as it was when its stream was this.
+    pub(super) async fn messages_until(
+        &self,
+        session: SessionId,
+        stretch: Stretch<'_>,
+        info: StreamInfo,
+    ) -> Result<Option<Found>> {
         let Some(changes) = self.changes_of(session, info).await? else {
             return Ok(None);
         };

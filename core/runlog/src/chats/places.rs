@@ -52,7 +52,9 @@ impl Store {
                 position: 0,
             }),
         };
-        let found = self.messages_at(session, stretch).await?;
+        // Where it begins is known of this moment: one that was deleted since would be passed over, and counted.
+        let (info, _) = places.read_at;
+        let found = self.messages_until(session, stretch, info).await?;
         Ok(found.map(|found| found.messages.into_iter().map(|(_, it)| it).collect()))
     }
 
