@@ -117,9 +117,13 @@ pub trait Checkpointed: Default + Send + 'static {
     fn pass_over(&mut self, sequence: u64) -> Result<()> {
         if self.is_next(sequence)? {
             self.progress_mut().passed_over(sequence);
+            self.lost_one();
         }
         Ok(())
     }
+
+    /// Takes into account what an event that was passed over may have said.
+    fn lost_one(&mut self) {}
 
     /// Whether an event was passed over since the beginning, or since the checkpoint that it was restored from.
     fn is_incomplete(&self) -> bool {

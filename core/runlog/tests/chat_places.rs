@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use std::sync::{
-    Arc,
+    Arc, Mutex, OnceLock,
     atomic::{AtomicUsize, Ordering},
 };
 
@@ -15,7 +15,9 @@ use runlog::{
         Chat, ChatMessage, ChatRole, ListMessages, ListSteps, MessageFilter, Step, StepStatus,
         StepType, Updates,
     },
-    log::{Batch, FindOptions, Label, Op, Page, Position, ReadOptions, Sequence, StreamId},
+    log::{
+        Batch, FindOptions, Label, Op, Page, Position, ReadOptions, Sequence, StreamId, StreamInfo,
+    },
 };
 
 /// Counts the records that are read.
@@ -455,4 +457,227 @@ fn steps_that_were_listed_before_are_told_as_they_are_now() {
             }
         }
     }
+}
+
+fn named(id: &str) -> ChatMessage {
+    ChatMessage {
+        message_id: id.into(),
+        thread_id: Some("t1".into()),
+        ..ChatMessage::text(ChatRole::User, "words")
+    }
+}
+
+/// A chat with the messages `a`, `b` and `d`.
+fn of_three() -> Store {
+    let store = Store::in_memory();
+    let chat = Chat {
+        chat_id: CHAT.into(),
+        ..Chat::new("a")
+    };
+    store.chats().create_chat(chat).unwrap();
+    let messages = ["a", "b", "d"].map(named).to_vec();
+    store.chats().save_messages(CHAT, messages).unwrap();
+    store
+}
+
+#[test]
+fn a_message_that_has_the_id_of_a_deleted_one_is_told_as_it_is_now() {
+    let store = of_three();
+    let (chats, known) = (store.chats(), cold(&store));
+    let all = MessageFilter::default();
+    let count = || known.count_messages(CHAT, &all).unwrap();
+    chats.delete_messages(CHAT, &["a"]).unwrap();
+    assert_eq!(count(), 2);
+    chats.save_messages(CHAT, vec![named("a")]).unwrap();
+    assert_eq!(count(), 3);
+    let updates = Updates::parse(r#"{"thread_id":"t2"}"#).unwrap();
+    chats.update_message("a", &updates).unwrap();
+    let of_thread = MessageFilter {
+        thread_id: Some("t2".into()),
+        limit: 5,
+        ..MessageFilter::default()
+    };
+    let found = cold(&store).get_messages(CHAT, &of_thread).unwrap();
+    assert_eq!(found.len(), 1, "its record has the label of another thread");
+    assert_eq!(cold(&store).count_messages(CHAT, &of_thread).unwrap(), 1);
+    chats.delete_messages(CHAT, &["a"]).unwrap();
+    assert_eq!(count(), 2);
+}
+
+#[test]
+fn a_message_that_has_the_id_of_a_redacted_one_is_counted() {
+    let store = of_three();
+    let chats = store.chats();
+    chats.redact_message("a", "asked for").unwrap();
+    chats.save_messages(CHAT, vec![named("a")]).unwrap();
+    let all = MessageFilter::default();
+    assert_eq!(cold(&store).count_messages(CHAT, &all).unwrap(), 3);
+}
+
+#[test]
+fn no_message_is_behind_the_largest_offset() {
+    let store = of_three();
+    store.chats().delete_messages(CHAT, &["a"]).unwrap();
+    let far = MessageFilter {
+        offset: usize::MAX,
+        limit: usize::MAX,
+        ..MessageFilter::default()
+    };
+    assert_eq!(cold(&store).get_messages(CHAT, &far).unwrap(), []);
+}
+
+/// What is asked of a chat, after which something else is done first.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Asked {
+    WhereItEnds,
+    ForALabel,
+    ForItsRecords,
+}
+
+/// Does something once, when a chat was asked.
+struct Meanwhile {
+    inner: Arc<dyn Backend>,
+    chat: StreamId,
+    after: Asked,
+    work: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Meanwhile {
+    fn asked(&self, stream: Option<StreamId>, what: Asked) {
+        if stream == Some(self.chat) && what == self.after {
+            let work = self.work.lock().unwrap().take();
+            work.into_iter().for_each(|work| work());
+        }
+    }
+}
+
+impl Decorator for Meanwhile {
+    fn inner(&self) -> &dyn Backend {
+        &*self.inner
+    }
+
+    fn stream(&self, stream: StreamId) -> BackendFuture<'_, Option<StreamInfo>> {
+        Box::pin(async move {
+            let info = self.inner.stream(stream).await;
+            self.asked(Some(stream), Asked::WhereItEnds);
+            info
+        })
+    }
+
+    fn read(&self, stream: StreamId, options: ReadOptions) -> BackendFuture<'_, Page<Sequence>> {
+        Box::pin(async move {
+            let page = self.inner.read(stream, options).await;
+            self.asked(Some(stream), Asked::ForItsRecords);
+            page
+        })
+    }
+
+    fn find(&self, label: Label, options: FindOptions) -> BackendFuture<'_, Page<Position>> {
+        Box::pin(async move {
+            let stream = options.stream;
+            let page = self.inner.find(label, options).await;
+            self.asked(stream, Asked::ForALabel);
+            page
+        })
+    }
+}
+
+/// A handle that has nothing in memory, beside which something is done once a chat was asked.
+fn beside(store: &Store, after: Asked, work: impl FnOnce() + Send + 'static) -> Chats {
+    let meanwhile = Meanwhile {
+        inner: store.backend().clone(),
+        chat: StreamId(store.find_session(CHAT).unwrap().id.0),
+        after,
+        work: Mutex::new(Some(Box::new(work))),
+    };
+    Store::with_backend(Arc::new(meanwhile)).chats()
+}
+
+#[test]
+fn what_is_written_meanwhile_is_told_of_whole_or_not_at_all() {
+    let ids = |messages: Vec<ChatMessage>| -> Vec<String> {
+        messages.into_iter().map(|it| it.message_id).collect()
+    };
+    for after in [Asked::WhereItEnds, Asked::ForALabel] {
+        let store = of_three();
+        let chats = store.chats();
+        let known = beside(&store, after, move || {
+            chats.save_messages(CHAT, vec![named("e")]).unwrap();
+            chats.delete_messages(CHAT, &["a"]).unwrap();
+        });
+        let count = known
+            .count_messages(CHAT, &MessageFilter::default())
+            .unwrap();
+        assert!(count >= 3, "{count}, {after:?}: there never were fewer");
+        for of_thread in [None, Some("t1".to_owned())] {
+            let store = of_three();
+            let chats = store.chats();
+            let known = beside(&store, after, move || {
+                chats.delete_messages(CHAT, &["a"]).unwrap();
+                chats.save_messages(CHAT, vec![named("e")]).unwrap();
+            });
+            let page = MessageFilter {
+                thread_id: of_thread,
+                limit: 10,
+                ..MessageFilter::default()
+            };
+            let found = ids(known.get_messages(CHAT, &page).unwrap());
+            let moments: [&[&str]; 3] = [&["a", "b", "d"], &["b", "d"], &["b", "d", "e"]];
+            assert!(
+                moments.iter().any(|it| *it == found),
+                "{found:?}, {after:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_redacted_while_its_chat_is_read_is_not_told_again() {
+    let store = of_three();
+    let all = MessageFilter::default();
+    let a = told(&store).remove(0);
+    let backend = store.backend().clone();
+    let other = store.chats().create_chat(Chat::new("a")).unwrap().chat_id;
+    let same = Arc::new(OnceLock::<Chats>::new());
+    let of_other = Arc::clone(&same);
+    let known = beside(&store, Asked::ForItsRecords, move || {
+        let redact = Op::Redact {
+            position: Position(a.id.unwrap()),
+            reason: "asked for",
+        };
+        pollster::block_on(backend.commit(Batch::new(vec![redact]))).unwrap();
+        // The same handle hears of the redaction before the first chat is read.
+        let chats = of_other.get().unwrap();
+        chats
+            .save_messages(&other, vec![ChatMessage::text(ChatRole::User, "words")])
+            .unwrap();
+        let all = MessageFilter::default();
+        assert_eq!(chats.get_messages(&other, &all).unwrap().len(), 1);
+    });
+    same.set(known.clone()).unwrap();
+    known.get_messages(CHAT, &all).unwrap();
+    assert_eq!(known.get_messages(CHAT, &all).unwrap(), told(&store));
+}
+
+#[test]
+fn a_page_at_an_offset_is_of_the_moment_that_its_beginning_is_of() {
+    let store = of_three();
+    let chats = store.chats();
+    let more = (0..1_100).map(|at| named(&format!("{at}"))).collect();
+    chats.save_messages(CHAT, more).unwrap();
+    let before = told(&store);
+    let known = beside(&store, Asked::ForItsRecords, move || {
+        chats.delete_messages(CHAT, &["a"]).unwrap();
+        chats.save_messages(CHAT, vec![named("e")]).unwrap();
+    });
+    let far = MessageFilter {
+        offset: 1_050,
+        limit: 100,
+        ..MessageFilter::default()
+    };
+    assert_eq!(known.get_messages(CHAT, &far).unwrap(), before[1_050..]);
+    assert_eq!(
+        known.get_messages(CHAT, &far).unwrap(),
+        told(&store)[1_050..]
+    );
 }

@@ -1600,7 +1600,10 @@ fn a_request_that_is_gone_on_with_says_how_what_was_sent_before_is_changed() {
     let mut request = interrupted_with_message(&chats, &chat);
     let error = request.append("waiting", "x").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
-    assert!(error.to_string().contains("update_message"), "{error}");
+    assert!(
+        error.to_string().contains("changed by the chats"),
+        "{error}"
+    );
     let text = Updates::new()
         .with("type", RawJson::string("text"))
         .with("props", raw(r#"{"content":"By train"}"#));

@@ -15,14 +15,14 @@ use runlog::{
     agents::AGENTS_STREAM,
     archive::{self, What},
     blocking::{FlowRun, Store},
-    chats::{Chat, ChatFilter, ChatMessage, ChatRole},
+    chats::{Chat, ChatFilter, ChatMessage, ChatRole, MessageFilter, Updates},
     engine::{
         self, CompactOptions, StreamId, SystemHost,
         storage::{Access, MemoryStorage, Storage},
     },
     flows::{FLOWS_STREAM, ListFlows},
     runs::{ListRuns, RUNS_STREAM},
-    sessions::{CATALOG_STREAM, ListSessions},
+    sessions::{CATALOG_STREAM, CopySession, ListSessions},
 };
 
 const LISTS: [StreamId; 4] = [CATALOG_STREAM, RUNS_STREAM, FLOWS_STREAM, AGENTS_STREAM];
@@ -395,4 +395,63 @@ fn all(
         sessions.into_iter().map(|it| (it.id, it.title)).collect(),
         runs.into_iter().map(|run| (run.id, run.status)).collect(),
     )
+}
+
+#[test]
+fn a_chat_of_which_an_event_is_lost_is_told_in_its_order() {
+    let whole = MemoryStorage::new();
+    let store = open(&whole).unwrap();
+    let chats = store.chats();
+    let chat = chats.create_chat(Chat::new("a")).unwrap().chat_id;
+    let said = |id: &str| ChatMessage {
+        message_id: id.into(),
+        ..ChatMessage::text(ChatRole::User, "words")
+    };
+    for id in ["a", "b", "c"] {
+        chats.save_messages(&chat, vec![said(id)]).unwrap();
+    }
+    let last = Updates::parse(r#"{"sequence":50}"#).unwrap();
+    chats.update_message("a", &last).unwrap();
+    let session = store.find_session(&chat).unwrap().id;
+    let made = store.copy_session(session, &CopySession::default());
+    let copied = made.unwrap().session.id;
+    chats
+        .save_messages(&copied.to_string(), vec![said("d")])
+        .unwrap();
+    store.close().unwrap();
+    let mut events = Vec::new();
+    engine::salvage(&whole, &mut |record| {
+        if record.stream == Some(LISTS[0]) && record.kind.is_data() {
+            events.push((record.file.clone(), record.offset, record.sequence));
+        }
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    assert!(events.len() > 6, "{events:?}");
+    for (file, offset, sequence) in events {
+        let storage = copy(&whole);
+        flip(&storage, &file, offset + 33, 2);
+        let shared: Arc<dyn Storage> = Arc::new(storage.clone());
+        runlog::Store::repair(&shared, "test", Arc::new(SystemHost)).unwrap();
+        // The second time from a checkpoint.
+        for opening in 0..2 {
+            let store = open(&storage).unwrap();
+            for id in [session, copied].map(|id| id.to_string()) {
+                let told = |limit| {
+                    let cold = Store::with_backend(store.backend().clone());
+                    let filter = MessageFilter {
+                        limit,
+                        ..MessageFilter::default()
+                    };
+                    cold.chats().get_messages(&id, &filter)
+                };
+                let what = format!("without event {sequence:?}, opening {opening}");
+                // One whose creation is lost with nothing behind it isn't listed.
+                if let Ok(all) = told(0) {
+                    assert_eq!(told(100).unwrap(), all, "{what}");
+                }
+            }
+            store.close().unwrap();
+        }
+    }
 }

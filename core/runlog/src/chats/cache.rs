@@ -17,7 +17,8 @@ impl Store {
             return Ok(SharedFold::default());
         };
         let cache = self.chat_cache();
-        cache.folds().forget_unless(self.backend().redactions());
+        let redactions = self.backend().redactions();
+        cache.folds().forget_unless(redactions);
         if let Some((fold, at)) = cache.known(session)
             && at == info
         {
@@ -39,7 +40,9 @@ impl Store {
             .unwrap_or_default();
         self.catch_up(stream, &fold, last).await?;
         let bytes = fold.read().bytes();
-        cache.folds().keep(session, fold.clone(), bytes, info);
+        cache
+            .folds()
+            .keep(session, fold.clone(), bytes, (info, redactions));
         Ok(fold)
     }
 

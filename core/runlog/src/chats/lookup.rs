@@ -293,6 +293,7 @@ impl Store {
                 return self.chat_fold(session).await;
             }
         }
+        records.retain(|record| record.sequence.0 <= last);
         let mut fold = folded(ChatFold::new(), records)?;
         fold.skip(last);
         let fold = SharedFold::of(fold);

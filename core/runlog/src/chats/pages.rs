@@ -68,12 +68,22 @@ impl Store {
                 is_more: false,
             }));
         };
+        self.messages_until(session, stretch, info).await
+    }
+
+    /// The same of a chat whose order is that of the stream, as it was when its stream was this.
+    pub(super) async fn messages_until(
+        &self,
+        session: SessionId,
+        stretch: Stretch<'_>,
+        info: StreamInfo,
+    ) -> Result<Option<Found>> {
         let Some(changes) = self.changes_of(session, info).await? else {
             return Ok(None);
         };
         let wanted = stretch.limit.saturating_add(1);
         let label = label_for(session, stretch.filter, &changes);
-        let mut reader = SavedReader::new(self, session, stretch, label);
+        let mut reader = SavedReader::new(self, session, stretch, label, info.last_sequence);
         let is_deletion = |record: &Record| record.kind.0 == kinds::MESSAGES_DELETED;
         let spare = match changes.records.iter().any(is_deletion) {
             true => SPARE,
@@ -116,7 +126,7 @@ impl Store {
         }
     }
 
-    /// The events that changed or deleted messages of a chat; `None` if there are too many.
+    /// The events that changed or deleted messages of a chat, up to what its stream was; `None` if there are too many.
     pub(super) async fn changes_of(
         &self,
         session: SessionId,
@@ -129,6 +139,10 @@ impl Store {
         let mut records = Vec::new();
         let label = changed_messages_label(session);
         self.each_labelled(label, in_order_of(session), &mut |record| {
+            // With what was written since, a page would be of no moment of the chat.
+            if record.sequence > info.last_sequence {
+                return Ok(false);
+            }
             // Kept for later pages, without what else was read with it.
             records.push(Record {
                 meta: Bytes::copy_from_slice(&record.meta),
@@ -195,6 +209,7 @@ impl Store {
         if records.len() > RECORDS_MAX {
             return Ok(None);
         }
+        records.retain(|record| record.sequence <= info.last_sequence);
         self.fold_of_messages(session, records, info)
             .await
             .map(Some)
@@ -244,7 +259,7 @@ impl Store {
                 position: u64::MAX,
             }),
         };
-        let mut reader = SavedReader::new(self, session, stretch, None);
+        let mut reader = SavedReader::new(self, session, stretch, None, last);
         let mut more = 1;
         loop {
             reader.read(more).await?;
@@ -283,7 +298,11 @@ pub(super) fn label_for(
             MessageField::Thread => filter.thread_id.as_deref(),
             MessageField::Type => filter.message_type.as_deref(),
         };
-        let is_changed = |change: &Change| matches!(&change.outcome, Outcome::Updated(updates, _) if updates.get(field.name()).is_some());
+        let is_changed = |change: &Change| match &change.outcome {
+            Outcome::Updated(updates, _) => updates.get(field.name()).is_some(),
+            Outcome::Deleted => false,
+            Outcome::GivenAgain => true,
+        };
         let value = value.filter(|_| !changes.of_messages.values().any(is_changed))?;
         Some(field.label(session, value))
     })
@@ -385,6 +404,7 @@ fn without_fold(
                 messages[place].1 = updated;
             }
             Outcome::Deleted => drop(messages.remove(place)),
+            Outcome::GivenAgain => return Ok(None),
         }
     }
     messages.retain(|(_, message)| stretch.filter.admits(message));

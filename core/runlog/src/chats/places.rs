@@ -52,7 +52,9 @@ impl Store {
                 position: 0,
             }),
         };
-        let found = self.messages_at(session, stretch).await?;
+        // Where it begins is known of this moment: one that was deleted since would be passed over, and counted.
+        let (info, _) = places.read_at;
+        let found = self.messages_until(session, stretch, info).await?;
         Ok(found.map(|found| found.messages.into_iter().map(|(_, it)| it).collect()))
     }
 
@@ -82,7 +84,7 @@ impl Store {
             limit: usize::MAX,
             passed: None,
         };
-        let mut reader = SavedReader::new(self, session, stretch, Some(label));
+        let mut reader = SavedReader::new(self, session, stretch, Some(label), info.last_sequence);
         reader.read(COUNTED_MAX).await?;
         if !reader.is_over {
             return Ok(None);
@@ -112,7 +114,7 @@ impl Store {
             return Ok(None);
         };
         let change = changes.of_messages.get(id).map(|change| &change.outcome);
-        if matches!(change, Some(Outcome::Deleted)) {
+        if matches!(change, Some(Outcome::Deleted | Outcome::GivenAgain)) {
             return Ok(None);
         }
         let saved = self.saved_once(session, id).await?;
@@ -189,12 +191,19 @@ impl Store {
         places: &mut Places,
     ) -> Result<bool> {
         for (id, change) in &changes.of_messages {
-            if !matches!(change.outcome, Outcome::Deleted) || places.deleted_ids.contains(id) {
-                continue;
+            match change.outcome {
+                Outcome::Updated(..) => continue,
+                Outcome::Deleted if places.deleted_ids.contains(id) => continue,
+                Outcome::Deleted => {}
+                Outcome::GivenAgain => return Ok(false),
             }
             let Some(saved) = self.saved_once(session, id).await? else {
                 return Ok(false);
             };
+            // The deleted message was redacted, and its id given again.
+            if saved.at > change.first.0 {
+                return Ok(false);
+            }
             // Saved and deleted since the chat's end was looked up.
             if saved.at > last.0 {
                 continue;

@@ -34,6 +34,8 @@ pub(super) struct SavedReader<'a> {
     store: &'a Store,
     session: SessionId,
     newest_first: bool,
+    /// The last sequence of the chat's stream that is read.
+    last: Sequence,
     by: By,
     pub(super) records: Vec<Record>,
     pub(super) is_over: bool,
@@ -51,6 +53,7 @@ impl<'a> SavedReader<'a> {
         session: SessionId,
         stretch: Stretch<'_>,
         label: Option<Label>,
+        last: Sequence,
     ) -> Self {
         let newest_first = stretch.newest_first;
         let start = |begin: u64, passed: Option<u64>| match (passed, newest_first) {
@@ -68,6 +71,7 @@ impl<'a> SavedReader<'a> {
             store,
             session,
             newest_first,
+            last,
             is_over: matches!(by, By::Sequence(None) | By::Label(_, None)),
             by,
             records: Vec::new(),
@@ -91,8 +95,8 @@ impl<'a> SavedReader<'a> {
     async fn read_page(&mut self, next: Option<Sequence>, limit: u64) -> Result<bool> {
         let next = next.unwrap_or(Sequence::FIRST);
         let (first, last, direction) = match self.newest_first {
-            true => (Sequence::FIRST, next, Direction::Backward),
-            false => (next, Sequence::MAX, Direction::Forward),
+            true => (Sequence::FIRST, next.min(self.last), Direction::Backward),
+            false => (next, self.last, Direction::Forward),
         };
         let options = ReadOptions {
             first,
@@ -132,7 +136,8 @@ impl<'a> SavedReader<'a> {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(true),
             page => page?,
         };
-        let is_saved = |record: &Record| record.kind.0 == kinds::MESSAGE_SAVED;
+        let is_saved =
+            |record: &Record| record.kind.0 == kinds::MESSAGE_SAVED && record.sequence <= self.last;
         self.records
             .extend(page.records.into_iter().filter(is_saved));
         self.by = By::Label(label, page.next);

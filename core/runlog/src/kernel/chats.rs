@@ -99,18 +99,20 @@ pub(crate) enum Outcome {
     /// All updates together, and when the last one was made.
     Updated(Updates, Timestamp),
     Deleted,
+    /// Deleted, and its id was given to another message, which was changed or deleted, too: only a fold tells of which one each is.
+    GivenAgain,
 }
 
 impl Outcome {
-    /// Adds what a later event does. A deleted message stays so: what follows is about a new one with its id.
+    /// Adds what a later event does. What follows a deletion is about a new message with the id.
     pub(crate) fn then(&mut self, later: &Self) {
         match (&mut *self, later) {
             (Self::Updated(updates, at), Self::Updated(more, later)) => {
                 updates.extend(more);
                 *at = *later;
             }
-            (Self::Deleted, _) => {}
-            (_, Self::Deleted) => *self = Self::Deleted,
+            (Self::Updated(..), Self::Deleted) => *self = Self::Deleted,
+            _ => *self = Self::GivenAgain,
         }
     }
 }
@@ -280,14 +282,18 @@ impl Folds {
         kept.map(|kept| (kept.fold, kept.at))
     }
 
-    /// Caches a fold that was made from `bytes` bytes, and is caught up with what the chat's stream is.
+    /// Caches a fold that was made from `bytes` bytes, and is caught up with what the chat's stream is, unless something was redacted
+    /// since it was begun: it may have been read before.
     pub(crate) fn keep(
         &mut self,
         session: SessionId,
         fold: SharedFold,
         bytes: usize,
-        at: StreamInfo,
+        (at, redactions): (StreamInfo, u64),
     ) {
+        if self.redactions != redactions {
+            return;
+        }
         self.uses += 1;
         let kept = Kept {
             used: self.uses,

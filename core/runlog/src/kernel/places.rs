@@ -42,6 +42,9 @@ impl Places {
 
     /// The sequence of the record that saved the message before which there are `offset` others.
     pub(crate) fn at(&self, offset: usize) -> Option<u64> {
+        if offset >= self.count() {
+            return None;
+        }
         let mut at = offset;
         for (before, deleted) in self.deleted.iter().enumerate() {
             // So many that are there lie before this deleted one.
@@ -119,7 +122,7 @@ mod tests {
                 .filter(|at| !deleted.contains(at))
                 .collect();
             assert_eq!(places.count(), there.len());
-            for offset in 0..=20 {
+            for offset in (0..=20).chain([usize::MAX - 1, usize::MAX]) {
                 assert_eq!(places.at(offset), there.get(offset).copied(), "{deleted:?}");
             }
         }

@@ -70,6 +70,16 @@ impl Checkpointed for Catalog {
         self.fold(sequence, event)
     }
 
+    /// It may have been that messages of a chat were reordered.
+    fn lost_one(&mut self) {
+        for number in 0..self.sessions.next_place().unwrap_or(u32::MAX) {
+            let entry = self.sessions.get_mut(number);
+            if let Some(chat) = entry.and_then(|entry| entry.session.chat.as_mut()) {
+                chat.reordered = true;
+            }
+        }
+    }
+
     fn items(&self) -> usize {
         self.items.len()
     }

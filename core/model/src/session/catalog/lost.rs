@@ -40,11 +40,23 @@ impl Catalog {
                 (*id, 0)
             }
         };
-        if self.session(id).is_some() {
-            return Ok(());
+        match self.session(id) {
+            None => drop(self.add_session(sequence, Session::lost(id, at_ms))?),
+            Some(session) if session.is_lost() => {}
+            Some(_) => return Ok(()),
         }
-        self.add_session(sequence, Session::lost(id, at_ms))
-            .map(drop)
+        // A chat may be a copy, or have been reordered before.
+        match event {
+            CatalogEvent::ChatUpdated { .. }
+            | CatalogEvent::ChatTouched { .. }
+            | CatalogEvent::ChatRequestChanged { .. } => self
+                .change(id, |session| {
+                    session.chat.get_or_insert_default().reordered = true;
+                    Ok(())
+                })
+                .map(drop),
+            _ => Ok(()),
+        }
     }
 }
 
