@@ -150,6 +150,8 @@ impl Store {
         let Some(changes) = self.changes_of(session, info).await? else {
             return Ok(None);
         };
+        drop(known);
+        let known = self.chat_cache().places.take(session);
         let known = known
             .filter(|known| known.read_at.1 == redactions && info.goes_on_from(&known.read_at.0));
         let mut places = known.map_or_else(|| Places::new(read_at), Arc::unwrap_or_clone);

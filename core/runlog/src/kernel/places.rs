@@ -69,6 +69,11 @@ impl PlacesCache {
         self.all().get(&session).cloned()
     }
 
+    /// Taken out to be carried on: where nobody else holds them they aren't copied.
+    pub(crate) fn take(&self, session: SessionId) -> Option<Arc<Places>> {
+        self.all().remove(&session)
+    }
+
     pub(crate) fn keep(&self, session: SessionId, places: &Arc<Places>) {
         let mut all = self.all();
         all.remove(&session);
