@@ -73,6 +73,18 @@ impl Numbers {
 
 const CHAT: &str = "c";
 
+/// A store with an empty chat.
+fn with_chat() -> (Store, Chats) {
+    let store = Store::in_memory();
+    let chats = store.chats();
+    let chat = Chat {
+        chat_id: CHAT.into(),
+        ..Chat::new("a")
+    };
+    chats.create_chat(chat).unwrap();
+    (store, chats)
+}
+
 /// A handle of the same log that has nothing in memory.
 fn cold(store: &Store) -> Chats {
     Store::with_backend(store.backend().clone()).chats()
@@ -270,13 +282,7 @@ fn change(store: &Store, numbers: &mut Numbers, round: u64) -> &'static str {
 fn what_a_long_chat_says_cold_is_what_its_fold_says() {
     for seed in 0..3 {
         let mut numbers = Numbers(seed);
-        let store = Store::in_memory();
-        let chats = store.chats();
-        let chat = Chat {
-            chat_id: CHAT.into(),
-            ..Chat::new("a")
-        };
-        chats.create_chat(chat).unwrap();
+        let (store, chats) = with_chat();
         for round in 0..13 {
             let messages = (0..100).map(|_| message(&mut numbers)).collect();
             chats.save_messages(CHAT, messages).unwrap();
@@ -302,13 +308,7 @@ fn what_a_long_chat_says_cold_is_what_its_fold_says() {
 
 #[test]
 fn a_question_about_a_long_chat_reads_what_it_answers() {
-    let store = Store::in_memory();
-    let chats = store.chats();
-    let chat = Chat {
-        chat_id: CHAT.into(),
-        ..Chat::new("a")
-    };
-    chats.create_chat(chat).unwrap();
+    let (store, chats) = with_chat();
     for at in 0..50 {
         let of_type = |rare: bool| if rare { "rare" } else { "text" };
         let messages = (0..200).map(|more| ChatMessage {

@@ -17,7 +17,7 @@ use crate::{
     Error, ErrorKind, Result,
     agents::inner::Inner,
     contexts::{AppendOptions, RawMessage},
-    flows::{SavedState, load_snapshot, receive_since},
+    flows::{load_snapshot, receive_since},
     kernel::inbox::{Inbox, Taker},
     runs::{BatchExtras, Recorded, ToolOutcome},
 };
@@ -275,11 +275,8 @@ impl RunContext {
         let mut saving = gate.saving().await;
         // Commands in the run's flow that wait for other runs keep waiting.
         let saved = load_snapshot(store, run.id, Sequence::MAX).await?;
-        let SavedState {
-            covered,
-            state: mut before,
-            ..
-        } = saved.unwrap_or_default();
+        let saved = saved.unwrap_or_default();
+        let (covered, mut before) = (saved.covered, saved.state);
         let last = receive_since(store, run.id, covered, &mut before).await?;
         before
             .inbox

@@ -3,7 +3,7 @@
 use runlog_log::{FindOptions, Record, StreamInfo};
 use runlog_model::{ChatIdOf, SessionId, kinds};
 
-use super::{cache::apply, lookup::in_order_of, pages::is_in_order};
+use super::{cache::apply, lookup::in_order_of};
 use crate::{
     Result, Store,
     kernel::{
@@ -19,9 +19,8 @@ const RECORDS_MAX: usize = 4_096;
 impl Store {
     /// A fold with a message of a chat that isn't cached: of its own records, or of the whole chat where these don't say all.
     pub(super) async fn message_fold(&self, session: SessionId, id: &str) -> Result<SharedFold> {
-        let is_in_order = self.shared.catalog.read(|it| is_in_order(it, session));
         // An id that the store derived from a taken one is in no record.
-        if id.contains('~') || !is_in_order.await? {
+        if id.contains('~') || !self.is_chat_in_order(session).await? {
             return self.chat_fold(session).await;
         }
         let redactions = self.backend().redactions();

@@ -54,12 +54,7 @@ impl Store {
         session: SessionId,
         stretch: Stretch<'_>,
     ) -> Result<Option<Found>> {
-        if !self
-            .shared
-            .catalog
-            .read(|it| is_in_order(it, session))
-            .await?
-        {
+        if !self.is_chat_in_order(session).await? {
             return Ok(None);
         }
         let Some(info) = self.backend().stream(chat_stream(session)).await? else {
@@ -126,6 +121,12 @@ impl Store {
         }
     }
 
+    /// Whether a chat's messages are in the order in which they were saved.
+    pub(super) async fn is_chat_in_order(&self, session: SessionId) -> Result<bool> {
+        let catalog = &self.shared.catalog;
+        catalog.read(|it| is_in_order(it, session)).await
+    }
+
     /// The events that changed or deleted messages of a chat, up to what its stream was; `None` if there are too many.
     pub(super) async fn changes_of(
         &self,
@@ -176,8 +177,7 @@ impl Store {
         if ids.len() > CHANGES_MAX || ids.iter().any(|id| id.contains('~')) {
             return Ok(None);
         }
-        let catalog = &self.shared.catalog;
-        if !catalog.read(|it| is_in_order(it, session)).await? {
+        if !self.is_chat_in_order(session).await? {
             return Ok(None);
         }
         let Some(info) = self.backend().stream(chat_stream(session)).await? else {

@@ -10,7 +10,7 @@ use runlog_model::{ChatIdOf, ChatMessage, MessageFilter, SessionId, kinds};
 
 use super::{
     lookup::{in_order_of, is_about},
-    pages::{is_in_order, label_for},
+    pages::label_for,
     saved_reader::{Passed, SavedReader, Stretch, explicit_sequence},
 };
 use crate::{
@@ -68,6 +68,9 @@ impl Store {
             let places = self.places(session).await?;
             return Ok(places.map(|places| places.count()));
         }
+        if !self.is_chat_in_order(session).await? {
+            return Ok(None);
+        }
         let Some(info) = self.backend().stream(chat_stream(session)).await? else {
             return Ok(Some(0));
         };
@@ -89,7 +92,7 @@ impl Store {
         if !reader.is_over {
             return Ok(None);
         }
-        let found = self.messages_at(session, stretch).await?;
+        let found = self.messages_until(session, stretch, info).await?;
         Ok(found.map(|found| found.messages.len()))
     }
 
@@ -99,12 +102,7 @@ impl Store {
         session: SessionId,
         id: &str,
     ) -> Result<Option<Passed>> {
-        if !self
-            .shared
-            .catalog
-            .read(|it| is_in_order(it, session))
-            .await?
-        {
+        if !self.is_chat_in_order(session).await? {
             return Ok(None);
         }
         let Some(info) = self.backend().stream(chat_stream(session)).await? else {
@@ -123,12 +121,7 @@ impl Store {
 
     /// Where the messages of a chat lie. `None` if its order isn't that of the stream, or only its fold tells which were deleted.
     async fn places(&self, session: SessionId) -> Result<Option<Arc<Places>>> {
-        if !self
-            .shared
-            .catalog
-            .read(|it| is_in_order(it, session))
-            .await?
-        {
+        if !self.is_chat_in_order(session).await? {
             return Ok(None);
         }
         // One task at a time: a second one would read the whole chat, too.

@@ -166,11 +166,7 @@ impl Store {
     /// Whether a chat has a message with this id. For a copy, and for an id that the store derived from a taken one,
     /// the fold is needed.
     pub(super) async fn has_message(&self, session: SessionId, id: &str) -> Result<bool> {
-        let in_order = self
-            .shared
-            .catalog
-            .read(|catalog| is_in_order(catalog, session))
-            .await?;
+        let in_order = self.is_chat_in_order(session).await?;
         if !in_order || id.contains('~') {
             return Ok(self.chat_fold(session).await?.read().message(id).is_some());
         }

@@ -22,4 +22,4 @@ pub use runlog_model::{
     ModelUsage, NodeStatus, RunSnapshot, RuntimeCommand, RuntimeEvent,
 };
 pub(crate) use save::SavedFlow;
-pub(crate) use state::{SavedState, command_received, load_snapshot, receive_since};
+pub(crate) use state::{command_received, load_snapshot, receive_since};
