@@ -65,6 +65,8 @@ export class OpfsFiles implements Files {
         return files;
       } catch (error) {
         files.#closeAll();
+        // What was just made is no store, and isn't listed as one.
+        if (create && (await hasNothing(folder).catch(() => false))) await removeFolder(name).catch(() => {});
         throw error;
       }
     } catch (error) {
@@ -273,4 +275,12 @@ export class OpfsFiles implements Files {
       await addSome(this.#pool, this.#folder, () => this.#isOpen, Math.min(left, FILES_AT_ONCE), true);
     }
   }
+}
+
+/** Whether nothing was ever written into the files of a folder: a file of a store has a head at least. */
+async function hasNothing(folder: FileSystemDirectoryHandle): Promise<boolean> {
+  for await (const entry of folder.values()) {
+    if (entry.kind !== "file" || (await entry.getFile()).size > 0) return false;
+  }
+  return true;
 }

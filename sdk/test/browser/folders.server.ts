@@ -120,6 +120,7 @@ export const serveFolder: BrowserCommand<[folder: string]> = async (_, folder): 
       if (request.headers["if-none-match"] === etag) return response.writeHead(304).end();
       const isOther = (request.headers["if-range"] ?? etag) !== etag;
       if (way === "whole" || from === "" || isOther) return response.writeHead(200, { "content-length": size }).end(await readFile(join(folder, name)));
+      if (way === "endless") return createReadStream(join(folder, name)).pipe(response);
       const start = Number(from);
       const end = Math.min(Number(to) + 1, size);
       if (start >= size) return response.writeHead(416, { "content-range": `bytes */${size}` }).end();

@@ -108,6 +108,17 @@ test("a full quota is told, loses nothing, and is gone on from when there is roo
   expect((await store.verify()).sound).toBe(true);
 });
 
+test("a store that there is no room for is told as that, and can be made when there is", async () => {
+  const name = await freshName();
+  await commands.setQuota(1000);
+  try {
+    await failure(open(name), "storage_full");
+  } finally {
+    await commands.setQuota();
+  }
+  await (await open(name)).close();
+});
+
 test("an opening that is refused makes no store, and a store that was there stays", async () => {
   const name = await freshName();
   for (const options of [{ segmentBytesMax: 1 }, { flushMs: "soon" }, { lockTimeoutMs: -1 }, { lockTimeoutMs: "1s" }, { lockTimeoutMs: Number.NaN }, { mode: "ro" }, { missing: "make" }]) {
