@@ -130,14 +130,13 @@ test("the end of a conversation is its end, however high its messages are", asyn
   await close();
 });
 
-test("a call that is opened at the end of a conversation stays where it is", async () => {
-  const { run, server, store } = await recording(["Begin."]);
-  for (let at = 0; at < 40; at++) {
-    await run.recordMessage({ role: "assistant", content: null, tool_calls: [{ id: `c${at}`, type: "function", function: { name: "read", arguments: JSON.stringify({ path: `${at}.md`, lines: [1, 2] }) } }] });
-    await run.recordToolResult({ toolCallId: `c${at}`, output: { text: `page ${at}` } });
-  }
+test("what a truncation has forgotten stays where it is when it is unfolded at the end of a conversation", async () => {
+  const { store, server, instance } = await spoken(40);
+  const context = await store.context(instance);
+  await context.truncateAfterSequence(34);
+  for (let at = 0; at < 3; at++) await context.appendMessage({ role: "user", content: `after ${at}` });
   server.tell(await store.lastPosition());
-  const { page, told, close } = await app.open(`${server.url}#agent=${run.run.instanceId}`);
+  const { page, told, close } = await app.open(`${server.url}#agent=${instance}`);
   const moments = () => page.locator(".moments").innerText();
   await expect.poll(moments).toMatch(/moment (\d\d+) of \1$/);
   await page.keyboard.press("Home");
@@ -145,12 +144,12 @@ test("a call that is opened at the end of a conversation stays where it is", asy
   await page.keyboard.press("End");
   await expect.poll(moments).toMatch(/moment (\d\d+) of \1$/);
   await page.waitForTimeout(300);
-  const call = page.locator(".conversation button.line", { hasText: "31.md" });
-  const before = (await call.boundingBox())?.y ?? 0;
-  await call.click();
-  await expect.poll(() => call.getAttribute("aria-expanded")).toBe("true");
+  const group = page.locator(".conversation .group button");
+  const before = (await group.boundingBox())?.y ?? 0;
+  await group.click();
+  await expect.poll(() => group.getAttribute("aria-expanded")).toBe("true");
   for (let look = 0; look < 5; look++) {
-    expect(Math.abs(((await call.boundingBox())?.y ?? 0) - before)).toBeLessThan(3);
+    expect(Math.abs(((await group.boundingBox())?.y ?? 0) - before)).toBeLessThan(3);
     await page.waitForTimeout(100);
   }
   expect(told).toEqual([]);

@@ -349,6 +349,8 @@ class View {
 
   /** Shows what a truncation took back together, or folds it again; by the row of its first event. */
   async toggleGroup(row: number): Promise<void> {
+    // What is unfolded stays where it is.
+    this.followsMoment = false;
     await this.remote?.toggleGroup(row);
     this.#revision += 1;
   }
