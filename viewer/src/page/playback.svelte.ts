@@ -37,9 +37,11 @@ class Playback {
       ({ seeks } = view);
       since += (at - before) * settings.speed;
       before = at;
-      const played = await view.remote?.play(view.moment, since);
+      const from = view.moment;
+      const played = await view.remote?.play(from, since);
       // What came meanwhile may have happened before: the moment is another number then, as soon as the page has it.
-      const isOfNow = played !== undefined && played.records === view.store?.records && seeks === view.seeks;
+      // Also of the one it was asked from, if the store that has it was there before the page knew.
+      const isOfNow = played !== undefined && played.records === view.store?.records && view.moment === from && seeks === view.seeks;
       if (isOfNow && this.isPlaying && play === this.#play) {
         ({ since } = played);
         if (played.moment !== view.moment) view.playTo(played.moment);

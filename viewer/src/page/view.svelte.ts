@@ -101,10 +101,16 @@ class View {
 
   /** Takes what the log has got since. Whoever stands at the end stays there; else what is looked at stays where it is. */
   async grow(store: StoreInfo, lane: OpenedLane): Promise<void> {
-    const { lane: before, moment: seen } = this;
+    const { lane: before } = this;
     if (before === undefined) return;
+    let seen: number;
+    let moment: number | undefined;
+    // It may move meanwhile, as it does while it is played, and is then as of before still.
+    do {
+      seen = this.moment;
+      moment = seen >= before.moments ? lane.moments : await this.remote?.momentSince(seen);
+    } while (moment !== undefined && this.lane === before && this.moment !== seen);
     const wasAtEnd = seen >= before.moments;
-    const moment = wasAtEnd ? lane.moments : await this.remote?.momentSince(seen);
     if (this.lane === undefined || moment === undefined) return;
     this.store = store;
     // Another agent may have been opened meanwhile.
