@@ -1,6 +1,6 @@
-//! [`Global`]: the options of every command.
+//! [`Global`]: the options of every command; and [`whole`]: numbers of theirs.
 
-use std::{env, path::PathBuf};
+use std::{env, ops::RangeInclusive, path::PathBuf};
 
 /// The help heading of the options of every command.
 const GLOBAL: &str = "Options of every command";
@@ -27,4 +27,34 @@ fn default_store() -> PathBuf {
     env::var_os("RUNLOG_STORE")
         .filter(|folder| !folder.is_empty())
         .map_or_else(|| PathBuf::from("./runlog-data"), PathBuf::from)
+}
+
+/// Reads a whole number from `least` on.
+pub(crate) fn at_least<T: TryFrom<u64>>(least: u64) -> impl Fn(&str) -> Result<T, String> + Clone {
+    within(least..=u64::MAX, format!("at least {least}"))
+}
+
+/// Reads a whole number of a range. clap's own message writes it in Rust, and what has no upper end with the largest
+/// number that the processor knows.
+pub(crate) fn from_to<T: TryFrom<u64>>(
+    range: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    let told = format!("from {} to {}", range.start(), range.end());
+    within(range, told)
+}
+
+fn within<T: TryFrom<u64>>(
+    range: RangeInclusive<u64>,
+    told: String,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let digits = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty();
+        match text.parse() {
+            Ok(number) if range.contains(&number) => {
+                T::try_from(number).map_err(|_| format!("{text} is too large"))
+            }
+            Err(_) if digits => Err(format!("{text} is too large")),
+            _ => Err(format!("it should be a whole number, {told}")),
+        }
+    }
 }

@@ -122,9 +122,6 @@ pub(crate) enum Command {
     Completions(completions::Args),
     /// Print the manual page, or write one for each command
     Man(man::Args),
-    /// The agent that the demo records
-    #[command(name = "__demo-agent", hide = true)]
-    DemoAgent(demo::AgentArgs),
 }
 
 /// Executes the command line.
@@ -163,6 +160,5 @@ pub(crate) fn run(cli: Cli, out: &mut Out) -> Result<Exit> {
         Command::Serve(args) => serve::run(&global, args, out),
         Command::Completions(args) => completions::run(&args, Cli::command(), out),
         Command::Man(args) => man::run(&args, Cli::command(), out),
-        Command::DemoAgent(args) => demo::agent(&args),
     }
 }

@@ -1,7 +1,6 @@
 //! Which runs, flows, messages and tool calls to list: written once, as options of the command and as arguments of the
 //! tools that `runlog mcp` serves. The comments are the help of both.
 
-use clap::builder::RangedU64ValueParser;
 use runlog::{
     RunId, RunStatus,
     blocking::Store,
@@ -11,7 +10,7 @@ use runlog::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::{failure::Result, find};
+use crate::{args::from_to, failure::Result, find};
 
 /// How many items a page has unless it is said.
 const LIMIT: usize = 50;
@@ -22,7 +21,7 @@ const LIMIT: usize = 50;
 pub(crate) struct Page {
     /// How many to list at most
     #[arg(short = 'n', long, default_value_t = LIMIT, value_name = "N",
-        value_parser = RangedU64ValueParser::<usize>::new().range(1..=100_000))]
+        value_parser = from_to::<usize>(1..=100_000))]
     #[schemars(range(min = 1))]
     pub(crate) limit: usize,
     /// Go on where the page before ended, with the same filters: its `next`

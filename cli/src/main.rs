@@ -49,18 +49,28 @@ use crate::{
 };
 
 fn main() -> ExitCode {
-    let cli = match parse() {
+    let arguments = arguments();
+    if arguments.get(1).is_some_and(|first| first == demo::AGENT) {
+        return ended(demo::agent(&arguments[1..]), false);
+    }
+    let cli = match parse(&arguments) {
         Ok(cli) => cli,
         Err(error) => return misused(error).into(),
     };
     let json = cli.global.json;
     let mut out = Out::stdout(json);
     let done = cli::run(cli, &mut out).and_then(|exit| out.flush().map(|()| exit));
+    if done.is_err() {
+        // Output before the failure is still printed; if that fails, the original failure is reported nevertheless.
+        let _ = out.flush();
+    }
+    ended(done, json)
+}
+
+fn ended(done: failure::Result<Exit>, json: bool) -> ExitCode {
     match done {
         Ok(exit) => exit.into(),
         Err(failure) => {
-            // Output before the failure is still printed; if that fails, the original failure is reported nevertheless.
-            let _ = out.flush();
             output::report(&failure, json);
             failure.exit().into()
         }
@@ -78,12 +88,12 @@ fn arguments() -> Vec<OsString> {
     given
 }
 
-fn parse() -> Result<Cli, clap::Error> {
+fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
     let matches = Cli::command()
         // That they are too small is told, instead of an argument `-1` that nobody knows.
         .mut_subcommands(|command| command.allow_negative_numbers(true))
         .term_width(output::width().min(cli::HELP_WIDTH_MAX))
-        .try_get_matches_from(arguments())?;
+        .try_get_matches_from(arguments)?;
     // The demo creates its own store: a named one would be ignored silently.
     let names_store =
         |matches: &ArgMatches| matches.value_source("store") == Some(ValueSource::CommandLine);
@@ -146,16 +156,6 @@ fn told(error: &clap::Error, with_styles: bool) -> String {
 
 /// Reports wrong arguments; help and the version arrive here too, and go to stdout.
 fn misused(mut error: clap::Error) -> Exit {
-    if let (ErrorKind::MissingSubcommand, Some(ContextValue::Strings(names))) =
-        (error.kind(), error.get(ContextKind::ValidSubcommand))
-    {
-        let shown = names
-            .iter()
-            .filter(|name| !name.starts_with("__"))
-            .cloned()
-            .collect();
-        error.insert(ContextKind::ValidSubcommand, ContextValue::Strings(shown));
-    }
     // No argument starts with a dash by itself, so the tip to pass a misspelt option as a value leads nowhere.
     if let Some(ContextValue::StyledStrs(tips)) = error.remove(ContextKind::Suggested) {
         let tips: Vec<_> = tips

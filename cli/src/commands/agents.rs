@@ -10,7 +10,7 @@ use runlog::{
 use serde::Serialize;
 
 use crate::{
-    args::Global,
+    args::{Global, from_to},
     failure::{Exit, Failure, Result},
     output::Out,
     store, table, text,
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     visibility: Option<AgentVisibility>,
     /// At most so many
     #[arg(short = 'n', long, default_value = "50", value_name = "N",
-        value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=100_000))]
+        value_parser = from_to::<usize>(1..=100_000))]
     limit: usize,
     /// Go on behind the agent of this name
     #[arg(long, value_name = "NAME")]

@@ -2,7 +2,7 @@
 
 use clap::{
     ValueEnum,
-    builder::{PossibleValuesParser, RangedU64ValueParser, TypedValueParser},
+    builder::{PossibleValuesParser, TypedValueParser},
 };
 use runlog::{
     chats::{Chat, ChatFilter, ChatOrder, ChatShare, ListSteps, Step, StepStatus, StepType},
@@ -11,7 +11,7 @@ use runlog::{
 use serde::de::DeserializeOwned;
 
 use crate::{
-    args::Global,
+    args::{Global, at_least, from_to},
     failure::{Exit, Failure, Result},
     filters::Page,
     find,
@@ -72,11 +72,11 @@ pub(crate) struct Args {
     order: ChatOrder,
     /// The page, from 1
     #[arg(long, value_name = "N", conflicts_with = "cursor",
-        value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+        value_parser = at_least::<usize>(1))]
     page: Option<usize>,
     /// How many chats a page has
     #[arg(short = 'n', long = "limit", visible_alias = "pagesize", default_value = "20", value_name = "N",
-        value_parser = RangedU64ValueParser::<usize>::new().range(1..=100_000))]
+        value_parser = from_to::<usize>(1..=100_000))]
     pagesize: usize,
     /// Go on where the page before ended, with the same filters
     #[arg(long, value_name = "C")]

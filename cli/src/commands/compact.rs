@@ -2,11 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use clap::builder::RangedU64ValueParser;
 use runlog::log::{Codec, CompactOptions, CompactScope, Compaction, Stat};
 
 use crate::{
-    args::Global,
+    args::{Global, at_least},
     failure::{Exit, Failure, Result},
     output::{Out, Report},
     progress::Progress,
@@ -35,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Compression::Zstd)]
     codec: Compression,
     /// Read and write at most so many bytes a second
-    #[arg(long, value_name = "BYTES", value_parser = RangedU64ValueParser::<u64>::new().range(1..))]
+    #[arg(long, value_name = "BYTES", value_parser = at_least::<u64>(1))]
     bytes_per_second: Option<u64>,
 }
 

@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     args::Global,
-    demo::{self, Steps},
+    demo::Steps,
     failure::{Exit, Failure, Result},
     output::Out,
 };
@@ -32,14 +32,6 @@ pub(crate) struct Args {
     keep: Option<PathBuf>,
 }
 
-/// The arguments of the agent that the demo records.
-#[derive(clap::Args)]
-pub(crate) struct AgentArgs {
-    /// How long it thinks before each message, in milliseconds
-    #[arg(long, default_value_t = 0)]
-    pause_ms: u64,
-}
-
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let folder = match &args.keep {
         Some(folder) => empty_folder(folder)?,
@@ -54,11 +46,6 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         out.value(&report)?;
     }
     Ok(if report.ok { Exit::Ok } else { Exit::Failure })
-}
-
-/// Speaks the agent's part.
-pub(crate) fn agent(args: &AgentArgs) -> Result<Exit> {
-    demo::agent(args.pause_ms)
 }
 
 fn empty_folder(folder: &Path) -> Result<PathBuf> {

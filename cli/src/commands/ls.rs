@@ -1,6 +1,5 @@
 //! `runlog ls`: lists the sessions, the last created first.
 
-use clap::builder::RangedU64ValueParser;
 use runlog::{
     AgentInstance, Session,
     blocking::Store,
@@ -9,7 +8,7 @@ use runlog::{
 use serde::Serialize;
 
 use crate::{
-    args::Global,
+    args::{Global, at_least},
     failure::{Exit, Result},
     output::Out,
     read, store, text,
@@ -39,7 +38,7 @@ pub(crate) struct Args {
     instances: bool,
     /// At most so many sessions [default: 50, and all of them with --json]
     #[arg(short = 'n', long, value_name = "N",
-        value_parser = RangedU64ValueParser::<usize>::new().range(1..))]
+        value_parser = at_least::<usize>(1))]
     limit: Option<usize>,
     /// Only the sessions of this project
     #[arg(long)]

@@ -9,7 +9,7 @@ use runlog::{
 };
 
 use crate::{
-    args::Global,
+    args::{Global, at_least},
     failure::{Exit, Failure, Result},
     mcp::{AGENTS_MAX, AgentsFile, CommandAgent, Lines, Server},
     signals::signalled,
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "agents")]
     project: Option<String>,
     /// The most agents that work at one time
-    #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, default_value_t = 8, value_name = "N", value_parser = at_least::<u16>(1))]
     at_once: u16,
     /// First go on with the runs of these agents that a crash cut off
     #[arg(long, requires = "agents")]

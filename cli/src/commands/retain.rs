@@ -8,7 +8,7 @@ use runlog::{
 };
 
 use crate::{
-    args::Global,
+    args::{Global, at_least},
     failure::{Exit, Failure, Result},
     output::{Out, Report},
     progress::Progress,
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "AGE", value_parser = age)]
     older_than: Option<u64>,
     /// Rule: so many sessions were in use later
-    #[arg(long, value_name = "COUNT", value_parser = count)]
+    #[arg(long, value_name = "COUNT", value_parser = at_least::<u64>(1))]
     keep_last: Option<u64>,
     /// Rule: with those that were in use later it has more than so many bytes, such as 10G, 500M or 4096
     #[arg(long, value_name = "BYTES", value_parser = size)]
@@ -103,11 +103,6 @@ fn status(text: &str) -> std::result::Result<RunStatus, String> {
     }
 }
 
-fn count(text: &str) -> std::result::Result<u64, String> {
-    let number = text.parse().ok().filter(|number| *number > 0);
-    number.ok_or_else(|| "it should be a whole number, at least 1".to_owned())
-}
-
 /// Milliseconds.
 fn age(text: &str) -> std::result::Result<u64, String> {
     let (number, unit) = parts(text)?;
@@ -116,7 +111,12 @@ fn age(text: &str) -> std::result::Result<u64, String> {
         "h" => 60 * 60 * 1_000,
         "m" => 60 * 1_000,
         "s" => 1_000,
-        _ => return Err(format!("{text:?} needs a unit: d, h, m or s, such as 30d")),
+        "" => return Err(format!("{text:?} needs a unit: d, h, m or s, such as 30d")),
+        _ => {
+            return Err(format!(
+                "{text:?} has an unknown unit; d, h, m or s, such as 30d"
+            ));
+        }
     };
     times(text, number, unit)
 }
@@ -285,10 +285,6 @@ mod tests {
             "9999999999999999d",
         ] {
             assert!(age(wrong).is_err(), "{wrong}");
-        }
-        assert_eq!(count("7"), Ok(7));
-        for wrong in ["", "0", "-1", "x"] {
-            assert!(count(wrong).is_err(), "{wrong}");
         }
         let told = status("odd").unwrap_err();
         assert!(

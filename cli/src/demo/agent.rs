@@ -1,16 +1,28 @@
 //! The agent that the demo records: replays the transcript, and continues where its context ends.
 
 use std::{
+    ffi::OsString,
     io::{self, BufRead, Write},
     thread,
     time::Duration,
 };
 
+use clap::Parser as _;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::transcript::messages;
 use crate::failure::{Exit, Failure, Result};
+
+/// What makes this program the agent that the demo records. It is no command, which completions and manuals would list.
+pub(crate) const AGENT: &str = "__demo-agent";
+
+#[derive(clap::Parser)]
+struct Args {
+    /// How long it thinks before each message, in milliseconds
+    #[arg(long, default_value_t = 0)]
+    pause_ms: u64,
+}
 
 /// The fields of Runlog's lines that this agent looks at.
 #[derive(Deserialize)]
@@ -20,8 +32,10 @@ struct Line {
     message: Option<Box<RawValue>>,
 }
 
-/// Speaks the agent's part of the protocol on standard input and output.
-pub(crate) fn agent(pause_ms: u64) -> Result<Exit> {
+/// Speaks the agent's part of the protocol on standard input and output; `arguments` begin with [`AGENT`].
+pub(crate) fn agent(arguments: &[OsString]) -> Result<Exit> {
+    let Args { pause_ms } =
+        Args::try_parse_from(arguments).map_err(|error| Failure::usage(error.to_string()))?;
     let mut lines = io::stdin().lock().lines();
     let mut next = || -> Option<Line> { serde_json::from_str(&lines.next()?.ok()?).ok() };
     let messages = messages();

@@ -5,5 +5,5 @@ mod shell;
 mod steps;
 mod transcript;
 
-pub(crate) use agent::agent;
+pub(crate) use agent::{AGENT, agent};
 pub(crate) use steps::Steps;

@@ -12,6 +12,7 @@ use runlog::{AgentInstance, Session, blocking::Store, transcripts::NewContextEve
 use serde::{Deserialize, Serialize};
 
 use super::{
+    agent::AGENT,
     shell::{called, quoted},
     transcript::messages,
 };
@@ -153,7 +154,7 @@ impl<'a> Steps<'a> {
             .args(with)
             .arg("--")
             .arg(&self.program)
-            .args(["__demo-agent", "--pause-ms", &pause_ms])
+            .args([AGENT, "--pause-ms", &pause_ms])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn();

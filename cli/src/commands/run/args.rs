@@ -2,9 +2,8 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use clap::builder::RangedU64ValueParser;
-
 use crate::{
+    args::at_least,
     commands::{copy, runs},
     failure::{Failure, Result},
 };
@@ -79,10 +78,10 @@ pub(crate) struct Args {
     #[arg(long, requires = "resume", conflicts_with = "message")]
     pub(super) no_message: bool,
     /// The steps that the agent may take; a resumed run may take as many as the one before unless given
-    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u32>::new().range(1..))]
+    #[arg(long, value_name = "N", value_parser = at_least::<u32>(1))]
     pub(super) max_steps: Option<u32>,
     /// With --resume: go on unless the run and those before it have taken so many steps already [default: 500]
-    #[arg(long, value_name = "N", requires = "resume", value_parser = RangedU64ValueParser::<u32>::new().range(1..))]
+    #[arg(long, value_name = "N", requires = "resume", value_parser = at_least::<u32>(1))]
     pub(super) max_total_steps: Option<u32>,
     /// Record an error result for each tool call that has none, before the agent gets the context; --resume does so
     /// for a paused run
