@@ -161,10 +161,11 @@ fn errors_name_what_was_wrong_and_keep_their_source() {
         (error.kind(), error.kind().name()),
         (ErrorKind::Conflict, "conflict")
     );
-    assert!(
-        error.to_string().contains("expected last sequence 3"),
-        "{error}"
+    let told = format!(
+        "context of instance {}: expected last sequence 3, but it",
+        agent.id
     );
+    assert!(error.to_string().starts_with(&told), "{error}");
     assert!(std::error::Error::source(&error).is_some());
 }
 

@@ -388,8 +388,14 @@ impl EventPages {
     }
 }
 
-/// Adds the instance to an error of the storage, which only knows streams.
+/// Adds the instance to an error of the storage, which only knows streams. That of a context has the same id.
 pub(super) fn name_instance(error: Error, instance: InstanceId) -> Error {
-    let message = format!("context of instance {instance}: {error}");
+    let told = error.to_string();
+    let stream = format!("stream {instance}");
+    let context = format!("context of instance {instance}");
+    let message = match told.contains(&stream) {
+        true => told.replacen(&stream, &context, 1),
+        false => format!("{context}: {told}"),
+    };
     Error::with_source(error.kind(), message, error)
 }
