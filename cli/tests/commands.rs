@@ -921,11 +921,11 @@ fn a_session_of_another_format_is_left_alone() {
         "{\"role\":\"user\",\"content\":\"one\"}\n{\"role\":\"user\",\"content\":\"two\"}\n",
     );
     place.expect(0, &["import", "f.jsonl"]);
-    // Nothing in it is a message of that format, which is told as long as something is kept of it.
-    for (code, outcome) in [(6, "created"), (0, "unchanged")] {
+    // Nothing in it is a message of that format, which is told each time.
+    for outcome in ["created", "unchanged"] {
         let report = place
             .expect(
-                code,
+                6,
                 &["import", "--json", "--format", "claude-code", "f.jsonl"],
             )
             .json()
@@ -1106,9 +1106,22 @@ fn a_file_of_another_agents_is_kept_and_is_no_success() {
         "rows.jsonl",
         "{\"message\":{\"id\":1},\"x\":1}\n{\"message\":{\"id\":2}}\n",
     );
-    let said = place.runlog(&["import", "rows.jsonl"]);
-    assert_ne!(said.code, 0, "{said:?}");
-    assert!(said.err.contains("there is no message in it"), "{said:?}");
+    place.write(
+        "summary.jsonl",
+        "{\"type\":\"summary\",\"summary\":\"x\",\"leafUuid\":\"y\"}\n",
+    );
+    for file in ["rows.jsonl", "summary.jsonl"] {
+        // Also where it is there already.
+        for _ in 0..2 {
+            let said = place.expect(6, &["import", file]);
+            assert!(said.err.contains("there is no message in it"), "{said:?}");
+        }
+    }
+    let said = place.expect(6, &["import", "pi.jsonl"]);
+    assert!(
+        said.err.contains("looks like another agent's format"),
+        "{said:?}"
+    );
 }
 
 #[test]

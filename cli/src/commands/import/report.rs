@@ -126,8 +126,10 @@ pub(super) fn other_format(report: &Report) -> Option<IssueReport> {
         .iter()
         .filter(|issue| issue.what.starts_with(OTHER_ROLE))
         .count() as u64;
-    let read = report.messages + report.skipped;
-    let says_nothing = read == 0 && report.other > 0;
+    // What was there already counts as well: the same file is judged alike a second time.
+    let read = report.messages + report.skipped_messages;
+    let other = report.other + report.skipped.saturating_sub(report.skipped_messages);
+    let says_nothing = read == 0 && other > 0;
     if report.is_archive || unread * 10 <= read && !says_nothing {
         return None;
     }
