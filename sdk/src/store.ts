@@ -265,8 +265,8 @@ export class Store extends StoreSessions implements AsyncDisposable {
    * as before. A damaged segment is left as it is, and counted. Durable when it resolves, and after a crash done in part or not at all.
    *
    * @throws {@link RunlogError} `read_only` for a store opened
-   * for reading, unless it's a dry run; `damaged` for what doesn't read back as it was written; `storage_full`: it takes room for one pack before it gives any
-   * back; `aborted` when the signal is. The store goes on in any case.
+   * for reading, unless it's a dry run; `damaged` for what doesn't read back as it was written; `storage_full`: it takes room for the pack of one segment before it
+   * gives any back; `aborted` when the signal is. The store goes on in any case.
    *
    * @example
    * ```ts

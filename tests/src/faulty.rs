@@ -288,6 +288,12 @@ impl FaultyStorage {
         self.world().room = bytes.into();
     }
 
+    /// From now on the device has room for so many bytes more, and for what is given back.
+    pub fn leave_room(&self, bytes: u64) {
+        let mut world = self.world();
+        world.room = Some(world.disk.taken() + bytes);
+    }
+
     /// Operations of this kind on files wait from now on, until [`FaultyStorage::release`].
     pub fn hold(&self, call: Call) {
         self.gate.state().held = Some(call);
@@ -393,6 +399,7 @@ impl FaultyStorage {
         let mut world = self.world();
         world.life += 1;
         world.locked.clear();
+        world.disk.all_closed();
     }
 
     fn alive(&self) -> io::Result<MutexGuard<'_, World>> {
@@ -409,8 +416,10 @@ impl FaultyStorage {
     #[must_use]
     pub fn copy(&self) -> Self {
         let world = self.world();
+        let mut disk = world.disk.clone();
+        disk.all_closed();
         let copy = World {
-            disk: world.disk.clone(),
+            disk,
             life: world.life + 1,
             boot: world.boot,
             has_no_boot_id: world.has_no_boot_id,
@@ -423,7 +432,8 @@ impl FaultyStorage {
         self.world.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn handle(&self, world: &World, name: &str, id: FileId) -> Arc<dyn File> {
+    fn handle(&self, world: &mut World, name: &str, id: FileId) -> Arc<dyn File> {
+        world.disk.opened(id);
         let (world_of_all, gate) = (self.world.clone(), self.gate.clone());
         Arc::new(FaultyFile {
             world: world_of_all,
@@ -465,14 +475,14 @@ impl Storage for FaultyStorage {
         }
         let id = world.disk.create(name);
         ended(fate)?;
-        Ok(self.handle(&world, name, id))
+        Ok(self.handle(&mut world, name, id))
     }
 
     fn open(&self, name: &str, _: Access) -> io::Result<Arc<dyn File>> {
         let mut world = self.alive()?;
         ended(world.meet(Call::Open, name, 0, 0))?;
         let id = world.disk.find(name).ok_or_else(|| missing(name))?;
-        Ok(self.handle(&world, name, id))
+        Ok(self.handle(&mut world, name, id))
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
@@ -558,6 +568,15 @@ struct FaultyFile {
     life: u64,
     name: String,
     id: FileId,
+}
+
+impl Drop for FaultyFile {
+    fn drop(&mut self) {
+        let mut world = self.world.lock().unwrap_or_else(PoisonError::into_inner);
+        if world.life == self.life {
+            world.disk.closed(self.id);
+        }
+    }
 }
 
 impl FaultyFile {

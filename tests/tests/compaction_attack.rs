@@ -973,6 +973,52 @@ fn device_that_is_full_at_any_point_of_a_compaction_costs_nothing() {
     assert!(refused > 0, "the device was never full");
 }
 
+/// What most users of a full device do: they delete, and compact. One pack for all of it would have no room.
+#[test]
+fn device_that_is_full_of_deleted_streams_is_freed() {
+    let storage = FaultyStorage::new();
+    let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+    let text = "x".repeat(2000);
+    let mut streams = Vec::new();
+    for _ in 0..200 {
+        let stream = StreamId(store.new_id());
+        for number in 0..20 {
+            let payload = format!("{number} {text}");
+            let record = NewRecord::data(payload.as_bytes());
+            store.append(stream, Expected::Any, &[record]).unwrap();
+        }
+        streams.push(stream);
+    }
+    let is_kept = |at: usize| at % 10 == 9 || at > 180;
+    for (at, stream) in streams.iter().enumerate() {
+        if !is_kept(at) {
+            store.delete(*stream).unwrap();
+        }
+    }
+    let before = answers(&store, LABELS).unwrap();
+    let used = || storage.files().values().map(Vec::len).sum::<usize>() as u64;
+    let (full, files) = (used(), storage.files().len());
+    storage.leave_room(100_000);
+    let done = store
+        .compact(CompactOptions {
+            scope: CompactScope::All,
+            codec: Codec::Plain,
+            ..CompactOptions::default()
+        })
+        .unwrap();
+    assert!(storage.files().len() < files);
+    assert!(used() < full / 3, "{} of {full} are left: {done:?}", used());
+    assert_same(&before, &answers(&store, LABELS).unwrap(), "full");
+    // There is room for what comes.
+    let payload = text.as_bytes();
+    for _ in 0..100 {
+        store
+            .append(streams[9], Expected::Any, &[NewRecord::data(payload)])
+            .unwrap();
+    }
+    assert!(store.verify().unwrap().is_sound());
+}
+
 #[test]
 fn one_large_record_and_streams_of_one_record_are_packed() {
     let large = if budget::is_torture() {

@@ -17,7 +17,7 @@ impl Store {
     /// # Errors
     /// [`ReadOnly`](ErrorKind::ReadOnly) for a store opened for reading (which a dry run may be), [`Damaged`](ErrorKind::Damaged) if new data
     /// doesn't read back as it was written (a segment that is damaged before is left unchanged, and counted),
-    /// [`StorageFull`](ErrorKind::StorageFull): it needs space for one pack before it frees any;
+    /// [`StorageFull`](ErrorKind::StorageFull): it needs space for the pack of one segment before it frees any;
     /// [`Unsupported`](ErrorKind::Unsupported) for a store on another machine. The store stays usable in any case.
     pub fn compact(&self, options: CompactOptions) -> Result<Compaction> {
         self.compact_with(options, |_| ControlFlow::Continue(()))

@@ -1,6 +1,9 @@
 //! What the device has, what the handles see, and what stands between the two.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
 use crate::{checker::Files, random::Random};
 
@@ -25,6 +28,8 @@ struct Contents {
     pending: Vec<Change>,
     /// Up to here the file takes room on the device; what is beyond it was made by a change of length only.
     taken: u64,
+    /// How many handles there are: a file that is removed gives its room back with the last of them.
+    handles: usize,
 }
 
 #[derive(Clone)]
@@ -156,10 +161,32 @@ impl Disk {
         file.taken = file.taken.max(end);
     }
 
+    /// How much room all files take.
+    pub(super) fn taken(&self) -> u64 {
+        let named: BTreeSet<&FileId> = self.names.values().collect();
+        let is_there = |id: &FileId| self.files[*id].handles > 0 || named.contains(id);
+        let ids = (0..self.files.len()).filter(is_there);
+        ids.map(|id| self.files[id].taken).sum()
+    }
+
+    pub(super) fn opened(&mut self, id: FileId) {
+        self.files[id].handles += 1;
+    }
+
+    /// The processes that had handles are gone.
+    pub(super) fn all_closed(&mut self) {
+        for file in &mut self.files {
+            file.handles = 0;
+        }
+    }
+
+    pub(super) fn closed(&mut self, id: FileId) {
+        self.files[id].handles -= 1;
+    }
+
     /// How many bytes from `offset` on a file may grow to, of those it asks for, when the device has so much room.
     pub(super) fn fitting(&self, id: FileId, offset: u64, bytes: u64, room: u64) -> u64 {
-        let used: u64 = self.names.values().map(|id| self.files[*id].taken).sum();
-        let free = room.saturating_sub(used);
+        let free = room.saturating_sub(self.taken());
         (self.files[id].taken + free)
             .saturating_sub(offset)
             .min(bytes)
@@ -297,6 +324,7 @@ impl Contents {
             seen: bytes.clone(),
             durable: bytes,
             pending: Vec::new(),
+            handles: 0,
         }
     }
 

@@ -275,7 +275,7 @@ impl Store {
     ///
     /// # Errors [`Damaged`](crate::ErrorKind::Damaged) for a pack that doesn't read back as it was written: its
     /// segments are then kept. A damaged segment is left as it is, and counted;
-    /// [`StorageFull`](crate::ErrorKind::StorageFull): it needs space for one pack before it frees any;
+    /// [`StorageFull`](crate::ErrorKind::StorageFull): it needs space for the pack of one segment before it frees any;
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Closed`](crate::ErrorKind::Closed), [`Io`](crate::ErrorKind::Io).
     /// The store stays usable, and contains the packs that were finished.
     ///

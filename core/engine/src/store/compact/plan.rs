@@ -193,6 +193,25 @@ impl Stand {
             .sum()
     }
 
+    /// How many bytes of log a range has now.
+    pub(crate) fn bytes(&self, range: &Range) -> u64 {
+        let segments = &self.segments[range.first..range.end];
+        let of = |segment: &Arc<Segment>| segment.trailer().map(|trailer| trailer.data_end);
+        segments.iter().filter_map(of).sum()
+    }
+
+    /// The two halves of a range, that of which more stays first.
+    pub(crate) fn halves(&self, range: &Range) -> Result<[Range; 2]> {
+        let middle = range.first + (range.end - range.first) / 2;
+        let [first, second] =
+            [(range.first, middle), (middle, range.end)].map(|(first, end)| Range { first, end });
+        let is_first_more = self.bytes_left(&first)? > self.bytes_left(&second)?;
+        Ok(match is_first_more {
+            true => [first, second],
+            false => [second, first],
+        })
+    }
+
     /// How many records of a range nothing refers to.
     pub(crate) fn dead_in(&self, range: &Range) -> Result<u64> {
         let dead = |segment: &Arc<Segment>| {

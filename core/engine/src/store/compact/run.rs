@@ -40,18 +40,48 @@ impl Shared {
         }
         drop(self.writer()?);
         let mut packing = self.start_packing()?;
-        if options.scope == CompactScope::All {
+        if options.scope < CompactScope::All {
+            return self.rewrite(options, tell, &mut packing);
+        }
+        let mut done = Compaction::default();
+        if let Err(error) = self.turn() {
+            if error.kind() != ErrorKind::StorageFull {
+                return Err(error);
+            }
+            // What is sealed may give back the room that the index of the active segment needs.
+            let scope = CompactScope::Sealed;
+            done = self.rewrite(CompactOptions { scope, ..options }, tell, &mut packing)?;
+            if done.is_cancelled {
+                return Ok(done);
+            }
             self.turn()?;
         }
+        let rest = self.rewrite(options, tell, &mut packing)?;
+        Ok(Compaction {
+            files_before: done.files_before + rest.files_before,
+            files_after: done.files_after + rest.files_after,
+            bytes_before: done.bytes_before + rest.bytes_before,
+            bytes_after: done.bytes_after + rest.bytes_after,
+            records_dropped: done.records_dropped + rest.records_dropped,
+            payloads_erased: done.payloads_erased + rest.payloads_erased,
+            ..rest
+        })
+    }
+
+    /// Rewrites what is sealed.
+    fn rewrite(
+        &self,
+        options: CompactOptions,
+        tell: &mut OnCompactProgress<'_>,
+        packing: &mut Packing,
+    ) -> Result<Compaction> {
         let mut stand = self.stand();
         // What nobody refers to was given up by records that may not be durable yet. They have to be before it is.
         self.flush(true)?;
         let (ranges, mut done) = self.choose(&mut stand, options.scope)?;
         let mut bytes_total = 0;
         for range in &ranges {
-            for segment in &stand.segments[range.first..range.end] {
-                bytes_total += segment.trailer().map_or(0, |trailer| trailer.data_end);
-            }
+            bytes_total += stand.bytes(range);
         }
         // A checkpoint that ends in what is replaced would be of no use to the next opening.
         let is_replaced = |id: u32| {
@@ -77,6 +107,9 @@ impl Shared {
             &mut tell,
         );
         let mut ranges: VecDeque<Range> = ranges.into();
+        // Those that found no room, even alone, and what was said to the last of them.
+        let mut waiting: Vec<Range> = Vec::new();
+        let mut full: Option<Error> = None;
         while let Some(range) = ranges.pop_front() {
             let bytes_done = throttle.bytes_done();
             match self.pack(
@@ -84,21 +117,47 @@ impl Shared {
                 &range,
                 encoding(options.codec),
                 &mut throttle,
-                &mut packing,
+                packing,
             ) {
-                Ok(packed) => add(&mut done, packed),
+                Ok(packed) => {
+                    let gives_room = packed.bytes_after < packed.bytes_before;
+                    // A file that is removed gives its room back once nobody has it open.
+                    stand.segments[range.first..range.end].fill(Arc::clone(&packed.pack));
+                    add(&mut done, packed);
+                    if gives_room {
+                        ranges.extend(waiting.drain(..));
+                    }
+                }
                 // That segment stays as it is; those before and behind it are each for themselves.
                 Err(Stopped::Damaged(place)) => {
                     done.segments_left += 1;
                     done.segments_damaged += 1;
                     let damaged = range.first + place;
-                    let trailer = stand.segments[damaged].trailer();
-                    let bytes_left = trailer.map_or(0, |trailer| trailer.data_end);
-                    throttle.begin_again(bytes_done, bytes_left);
+                    let damaged_alone = Range {
+                        first: damaged,
+                        end: damaged + 1,
+                    };
+                    throttle.begin_again(bytes_done, stand.bytes(&damaged_alone));
                     let (first, end) = (damaged + 1, range.end);
                     let behind = Range { first, end };
                     let (first, end) = (range.first, damaged);
                     for part in [behind, Range { first, end }] {
+                        if stand.is_wanted(&part, options.scope)? {
+                            ranges.push_front(part);
+                        }
+                    }
+                }
+                // A smaller pack may find room, and gives back what makes room for the next.
+                Err(Stopped::Failed(error))
+                    if error.kind() == ErrorKind::StorageFull && packing.failed.is_none() =>
+                {
+                    throttle.begin_again(bytes_done, 0);
+                    full = Some(error);
+                    if range.end - range.first == 1 {
+                        waiting.push(range);
+                        continue;
+                    }
+                    for part in stand.halves(&range)? {
                         if stand.is_wanted(&part, options.scope)? {
                             ranges.push_front(part);
                         }
@@ -111,15 +170,20 @@ impl Shared {
                 Err(Stopped::Failed(error)) => return Err(error),
             }
         }
-        if !done.is_cancelled {
-            throttle.end();
-        }
         if done.files_before > 0 {
             self.storage
                 .sync_dir()
                 .with_context(|| format!("flushing {}", self.storage.describe()))?;
         }
-        Ok(done)
+        match full.filter(|_| !waiting.is_empty() && !done.is_cancelled) {
+            Some(error) => Err(without_room(error, &done, waiting.len())),
+            None => {
+                if !done.is_cancelled {
+                    throttle.end();
+                }
+                Ok(done)
+            }
+        }
     }
 
     /// Gives the place of segments of which nothing is in use back, as it is done by itself from time to time.
@@ -235,13 +299,14 @@ impl Shared {
             files: sources.len() as u64,
             bytes_before,
             bytes_after: pack.stored_bytes()?,
+            pack,
             gathered,
         };
         for source in sources {
             let name = &source.name;
-            self.storage
-                .remove(name)
-                .with_context(|| format!("removing {name}, whose place {} took", pack.name))?;
+            self.storage.remove(name).with_context(|| {
+                format!("removing {name}, whose place {} took", packed.pack.name)
+            })?;
         }
         Ok(packed)
     }
@@ -341,6 +406,7 @@ impl Shared {
 
 /// What came of one pack.
 struct Packed {
+    pack: Arc<Segment>,
     files: u64,
     bytes_before: u64,
     bytes_after: u64,
@@ -354,6 +420,16 @@ fn add(done: &mut Compaction, packed: Packed) {
     done.bytes_after += packed.bytes_after;
     done.records_dropped += packed.gathered.dropped;
     done.payloads_erased += packed.gathered.erased;
+}
+
+/// What a compaction says that found too little room for some of its packs.
+fn without_room(error: Error, done: &Compaction, segments: usize) -> Error {
+    let given_back = done.bytes_before.saturating_sub(done.bytes_after);
+    let message = format!(
+        "{error}; {segments} segments stay as they are, since no pack of one alone has room, after {given_back} bytes were \
+         given back: make some room, and compact again"
+    );
+    Error::with_source(ErrorKind::StorageFull, message, error)
 }
 
 /// The best that this build can do.
