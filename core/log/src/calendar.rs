@@ -25,12 +25,12 @@ pub const fn days_from_date(year: i64, month: i64, day: i64) -> i64 {
 /// assert_eq!(runlog_log::calendar::days_of_month(1900, 2), 28);
 /// ```
 pub const fn days_of_month(year: i64, month: i64) -> i64 {
-    let (next_year, next) = if month == 12 {
-        (year + 1, 1)
-    } else {
-        (year, month + 1)
-    };
-    days_from_date(next_year, next, 1) - days_from_date(year, month, 1)
+    match month {
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    }
 }
 
 /// The year, the month from 1, and the day from 1 of the date this many days after 1970-01-01.

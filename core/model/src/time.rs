@@ -51,10 +51,10 @@ impl Timestamp {
     pub fn from_rfc3339(text: &str) -> Option<Self> {
         let bytes = text.as_bytes();
         let digits = |range: std::ops::Range<usize>| -> Option<i64> {
-            let part = text.get(range)?;
-            part.bytes()
-                .all(|byte| byte.is_ascii_digit())
-                .then(|| part.parse().ok())?
+            bytes.get(range)?.iter().try_fold(0, |number, byte| {
+                byte.is_ascii_digit()
+                    .then(|| number * 10 + i64::from(byte - b'0'))
+            })
         };
         let (year, month, day) = (digits(0..4)?, digits(5..7)?, digits(8..10)?);
         let (hour, minute, second) = (digits(11..13)?, digits(14..16)?, digits(17..19)?);

@@ -307,30 +307,32 @@ impl Reader {
             // The map is shorter than the active segment by now, or the record doesn't check: read the file instead.
         }
         self.mapped = Some(mapped);
-        let mut bytes = self
-            .together
-            .as_ref()
-            .and_then(|together| together.from(located));
-        if bytes.is_none() {
+        if self.place_together(located).is_none() {
             self.together = self.read_together(located);
-            bytes = self
-                .together
-                .as_ref()
-                .and_then(|together| together.from(located));
         }
-        let bytes = match bytes {
-            Some(bytes) => bytes,
-            None => segment.first_bytes(located.offset, located.end)?,
+        let alone;
+        let (bytes, at) = match (&self.together, self.place_together(located)) {
+            (Some(together), Some(at)) => (&together.bytes, at),
+            _ => {
+                alone = segment.first_bytes(located.offset, located.end)?;
+                (&alone, 0)
+            }
         };
+        // The bytes are shared only with a record that is wanted.
         if !self.kinds.is_empty()
-            && let Ok(header) = segment.header_in(&bytes, located.offset, located.end)
+            && let Ok(header) = segment.header_in(&bytes[at..], located.offset, located.end)
             && !self.wants(&header)
         {
             return Ok(None);
         }
         segment
-            .frame_in(bytes, located.offset, located.end)
+            .frame_in(bytes.slice(at..), located.offset, located.end)
             .map(Some)
+    }
+
+    /// Where a record is in what was read at once.
+    fn place_together(&self, located: &Located) -> Option<usize> {
+        self.together.as_ref()?.place(located)
     }
 
     /// The segment's map, taken out of where it is kept for the next record.

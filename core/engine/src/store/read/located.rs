@@ -39,11 +39,11 @@ pub(super) struct Together {
 }
 
 impl Together {
-    /// The bytes from a record on, when its header is among them.
-    pub(super) fn from(&self, located: &Located) -> Option<Bytes> {
+    /// Where a record is in the bytes, when its header is among them.
+    pub(super) fn place(&self, located: &Located) -> Option<usize> {
         let at = usize::try_from(located.offset.checked_sub(self.start)?).ok()?;
         let is_there = Arc::ptr_eq(&self.segment, &located.segment)
             && at + record::HEADER_BYTES <= self.bytes.len();
-        is_there.then(|| self.bytes.slice(at..))
+        is_there.then_some(at)
     }
 }
