@@ -130,7 +130,8 @@ pub(super) fn other_format(report: &Report) -> Option<IssueReport> {
     let read = report.messages + report.skipped_messages;
     let other = report.other + report.skipped.saturating_sub(report.skipped_messages);
     let says_nothing = read == 0 && other > 0;
-    if report.is_archive || unread * 10 <= read && !says_nothing {
+    let is_transcript = !report.is_archive && !report.sessions.is_empty();
+    if !is_transcript || unread * 10 <= read && !says_nothing {
         return None;
     }
     let format = report.format.unwrap_or("transcript");
