@@ -8,7 +8,6 @@ use crate::{
     Result, Store,
     kernel::{
         often::{MessageFold, OFTEN},
-        records::chat_stream,
         shared_fold::SharedFold,
     },
 };
