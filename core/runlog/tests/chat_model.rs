@@ -1,5 +1,5 @@
-//! Chats beside a model of them in memory: saved with and without gaps, changed, deleted, redacted and copied, in a store that is
-//! compacted, opened again, retained, and made anew of its export. The model knows nothing of records: what a chat says is what it
+//! Chats beside a model of them in memory: saved with and without gaps, changed, deleted, redacted and copied, whole or up to a point,
+//! in a store that is compacted, opened again, retained, and made anew of its export. The model knows nothing of records: what a chat says is what it
 //! says, also to those that have had the store open for reading all the while.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
@@ -12,7 +12,7 @@ use std::{
 };
 
 use runlog::{
-    Error, RawJson, SessionId, StoreOptions,
+    Error, InstanceId, NewMessage, RawJson, SessionId, StoreOptions,
     archive::{self, What},
     blocking::Store,
     chats::{Chat, ChatMessage, ChatRole, ListMessages, MessageFilter, Updates},
@@ -43,6 +43,12 @@ struct Known {
     /// Ids of messages that were deleted, which are free again.
     free_ids: Vec<String>,
     is_deleted: bool,
+    /// That of its context, whose events tell the points up to which it is copied.
+    instance: InstanceId,
+    /// The messages at each moment, by the first of the two events of the context that follow it.
+    history: Vec<(u64, Vec<Said>)>,
+    /// Nothing is saved in it: what is next in a copy up to a point is told by records that this doesn't know.
+    is_frozen: bool,
 }
 
 impl Known {
@@ -76,6 +82,8 @@ struct World {
     gone: BTreeSet<String>,
     numbers: Numbers,
     made: u64,
+    /// The messages that were redacted, wherever they are.
+    redacted: BTreeSet<u64>,
 }
 
 fn options() -> StoreOptions {
@@ -122,6 +130,7 @@ impl World {
             gone: BTreeSet::new(),
             numbers: Numbers(seed),
             made: 0,
+            redacted: BTreeSet::new(),
         }
     }
 
@@ -138,7 +147,16 @@ impl World {
             .create_chat(Chat::new("lead"))
             .unwrap()
             .chat_id;
+        let session = self.store.find_session(&id).unwrap().id;
+        let instance = self
+            .store
+            .create_instance(session, "lead", None)
+            .unwrap()
+            .id;
         self.chats.push(Known {
+            instance,
+            history: Vec::new(),
+            is_frozen: false,
             id,
             messages: Vec::new(),
             last: 0,
@@ -147,7 +165,67 @@ impl World {
         });
     }
 
+    /// Two events of the context, behind all that was said.
+    fn mark(&mut self, chat: usize) {
+        let known = &mut self.chats[chat];
+        let context = self.store.context(known.instance).unwrap();
+        context.append_message(NewMessage::user("x")).unwrap();
+        let at = context.get_last_sequence().unwrap();
+        context.append_message(NewMessage::user("x")).unwrap();
+        known.history.push((at, known.messages.clone()));
+    }
+
+    fn copy_to_point(&mut self, chat: usize) {
+        let source = self.chats[chat].clone();
+        if self.chats.len() >= 9 || source.history.is_empty() {
+            return;
+        }
+        let (at, then) = source.history[self.numbers.below(source.history.len())].clone();
+        let session = self.store.find_session(&source.id).unwrap().id;
+        let options = CopySession {
+            up_to_sequence: Some(at),
+            ..CopySession::default()
+        };
+        let copied = self.store.copy_session(session, &options).unwrap();
+        let id = copied.session.id.to_string();
+        let is_there = |said: &Said| !self.redacted.contains(&said.origin);
+        let mut messages: Vec<Said> = then.into_iter().filter(is_there).collect();
+        let told = self
+            .store
+            .chats()
+            .get_messages(&id, &MessageFilter::default())
+            .unwrap();
+        assert_eq!(told.len(), messages.len(), "copied up to {at}");
+        for said in &mut messages {
+            let content = props(&said.text);
+            let same = told
+                .iter()
+                .find(|message| message.props == content)
+                .unwrap();
+            said.id = same.message_id.clone();
+            said.sequence = same.sequence;
+        }
+        let last = messages.iter().map(|it| it.sequence).max().unwrap_or(0);
+        messages.sort_by_key(|said| told.iter().position(|it| it.message_id == said.id));
+        // What is changed here before the context goes on is before its next event, too.
+        let before = source.history.into_iter().filter(|it| it.0 < at);
+        let history = before.collect();
+        self.chats.push(Known {
+            id,
+            messages,
+            last: last + 1000,
+            free_ids: Vec::new(),
+            is_deleted: false,
+            instance: copied.instances[0].instance.id,
+            history,
+            is_frozen: true,
+        });
+    }
+
     fn save(&mut self, chat: usize) {
+        if self.chats[chat].is_frozen {
+            return;
+        }
         let mut new = Vec::new();
         let mut known = self.chats[chat].clone();
         for _ in 0..=self.numbers.below(3) {
@@ -253,6 +331,7 @@ impl World {
                 known.messages.clear();
                 known.free_ids.clear();
                 known.last = 0;
+                known.history.clear();
             }
         }
     }
@@ -282,6 +361,7 @@ impl World {
                 .partition(|it| it.origin == said.origin);
             known.messages = left;
             let gone: Vec<Said> = gone;
+            self.redacted.insert(said.origin);
             self.gone.extend(gone.into_iter().map(|said| said.text));
         }
     }
@@ -300,6 +380,7 @@ impl World {
         let mut copy = Known {
             id: id.clone(),
             free_ids: Vec::new(),
+            instance: copied.instances[0].instance.id,
             ..source
         };
         // Its messages have other ids, by their places.
@@ -514,19 +595,25 @@ fn goes_through(seed: u64) {
                 world.redact(chat);
                 "redact"
             }
-            _ => {
+            90..95 => {
                 world.copy(chat);
                 "copy"
             }
+            _ => {
+                world.copy_to_point(chat);
+                "copy up to a point"
+            }
         };
+        if !is_deleted && (15..90).contains(&what) {
+            world.mark(chat);
+        }
         world.check(&format!("seed {seed}, round {round}, {done}"));
     }
 }
 
 #[test]
 fn chats_are_what_a_model_of_them_says_whatever_is_redacted() {
-    // In the last one an id is given again in a copy.
-    for seed in (0..20).chain([50]) {
+    for seed in 0..20 {
         goes_through(seed);
     }
 }
