@@ -271,7 +271,7 @@ export class Streams {
   }
 
   /**
-   * Saves a state at a sequence of a stream.
+   * Saves a state at a sequence of a stream. That of a flow has states of its own there, of which none is replaced.
    *
    * @throws {@link RunlogError} as {@link commit}.
    */

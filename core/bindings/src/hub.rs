@@ -196,6 +196,7 @@ mod tests {
         Store,
         backend::{Backend, Decorator},
         engine::{Embedded, SystemHost, Wait},
+        flows::FlowRun,
     };
 
     use super::*;
@@ -220,21 +221,49 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_backend_without_maintenance_has_all_but_that() {
+    /// A store on such a backend, and its handle.
+    fn with_store() -> (Hub, u32, Store) {
         let host = Host {
             engine: Arc::new(SystemHost),
             offload: Arc::new(|work| work()),
             storage: Arc::new(|path| Ok(Arc::new(runlog::engine::storage::FsStorage::new(path)))),
         };
-        let mut hub = Hub::new(host.clone(), || {});
+        let hub = Hub::new(host.clone(), || {});
         let embedded = Embedded::in_memory(Arc::new(SystemHost), Wait::Block);
+        let store = Store::with_backend(Arc::new(Plain(embedded)));
         let shared = SharedStore {
-            store: Store::with_backend(Arc::new(Plain(embedded))),
+            store: store.clone(),
             in_memory: true,
         };
         let object = Rc::new(OpenStore(Rc::new(StoreObject::new(shared, host, true))));
-        let store = hub.scope.objects.add(object).unwrap();
+        let handle = hub.scope.objects.add(object).unwrap();
+        (hub, handle, store)
+    }
+
+    #[test]
+    fn a_snapshot_that_would_take_the_place_of_a_flows_state_is_refused() {
+        let (mut hub, handle, store) = with_store();
+        let flow = pollster::block_on(FlowRun::create(&store, None)).unwrap();
+        let mut snapshot = |sequence: u64| {
+            let arguments = format!(
+                r#"{{"ops":[{{"op":"snapshot","stream":"{}","sequence":{sequence},"metaLength":1,"payloadLength":1}}]}}"#,
+                flow.run_id()
+            );
+            match hub.call(handle, "commit", &arguments, b"xy") {
+                Started::Done(Err(failure)) => failure,
+                _ => panic!("it is no failure"),
+            }
+        };
+        // Before its first event.
+        let refused = snapshot(0);
+        assert_eq!(refused.code, "invalid_input", "{refused:?}");
+        // All else is a matter of the backend, which can't stage anything.
+        assert_eq!(snapshot(1).code, "unsupported");
+    }
+
+    #[test]
+    fn a_backend_without_maintenance_has_all_but_that() {
+        let (mut hub, store, _) = with_store();
         done(&mut hub, store, "createSession", r#"{"title":"Trip"}"#).unwrap();
         let listed = done(&mut hub, store, "listSessions", "{}").unwrap();
         assert!(listed.json.unwrap().contains("Trip"));

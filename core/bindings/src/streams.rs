@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use runlog::{
     Durability, Store,
-    backend::{Backend, BackendFuture, Page, check_streams},
+    backend::{BackendFuture, Page, check_streams},
     durability,
     log::{
         Appended, Batch, Direction, Expected, Kind, Op, Position, ReadOptions, Record, Sequence,
@@ -210,7 +210,7 @@ fn commit(
 ) -> Result<Typed<AppendedOps>> {
     let redacted: Vec<u64> = ops.iter().filter_map(GivenOp::redacted).collect();
     if redacted.is_empty() {
-        let commit = staged(&*of.backend()?, data, ops, key.as_deref(), durability)?;
+        let commit = staged(&of.store()?, data, ops, key.as_deref(), durability)?;
         return Ok(write(async move { commit.await.map(AppendedOps::from) }));
     }
     // What is redacted is looked at first, so that these batches aren't staged at the call.
@@ -219,14 +219,13 @@ fn commit(
         for position in redacted {
             store.check_is_content(position).await?;
         }
-        let backend = store.backend();
-        let commit = staged(&**backend, &data, ops, key.as_deref(), durability)?;
+        let commit = staged(&store, &data, ops, key.as_deref(), durability)?;
         Ok::<_, Failure>(AppendedOps::from(commit.await?))
     }))
 }
 
 fn staged(
-    backend: &dyn Backend,
+    store: &Store,
     mut data: &[u8],
     ops: Vec<GivenOp>,
     key: Option<&str>,
@@ -312,12 +311,13 @@ fn staged(
         });
     }
     check_streams(&steps)?;
+    store.check_snapshots(&steps)?;
     let batch = Batch {
         ops: steps,
         key: key.map(str::as_bytes),
         durability,
     };
-    Ok(backend.maintenance().stage(&batch)?)
+    Ok(store.backend().maintenance().stage(&batch)?)
 }
 
 async fn read(store: Store, read: Read) -> Result<Packed<()>> {

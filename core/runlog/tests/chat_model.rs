@@ -1,5 +1,6 @@
-//! Chats beside a model of them in memory: saved with and without gaps, changed, deleted, redacted and copied, in a store that is
-//! compacted, opened again, and made anew of its export. The model knows nothing of records: what a chat says is what it says.
+//! Chats beside a model of them in memory: saved with and without gaps, changed, deleted, redacted and copied, whole or up to a point,
+//! in a store that is compacted, opened again, retained, and made anew of its export. The model knows nothing of records: what a chat says is what it
+//! says, also to those that have had the store open for reading all the while.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 #![cfg(not(target_family = "wasm"))]
@@ -11,13 +12,13 @@ use std::{
 };
 
 use runlog::{
-    Error, RawJson, StoreOptions,
+    Error, InstanceId, NewMessage, RawJson, SessionId, StoreOptions,
     archive::{self, What},
     blocking::Store,
     chats::{Chat, ChatMessage, ChatRole, ListMessages, MessageFilter, Updates},
     engine::storage::MemoryStorage,
     log::CompactOptions,
-    retention::Erase,
+    retention::{Erase, RetentionPolicy},
     sessions::CopySession,
 };
 
@@ -29,6 +30,7 @@ struct Said {
     id: String,
     sequence: u64,
     text: String,
+    thread: &'static str,
 }
 
 #[derive(Clone, Debug)]
@@ -38,7 +40,15 @@ struct Known {
     messages: Vec<Said>,
     /// The largest sequence that a message was saved with.
     last: u64,
+    /// Ids of messages that were deleted, which are free again.
+    free_ids: Vec<String>,
     is_deleted: bool,
+    /// That of its context, whose events tell the points up to which it is copied.
+    instance: InstanceId,
+    /// The messages at each moment, by the first of the two events of the context that follow it.
+    history: Vec<(u64, Vec<Said>)>,
+    /// Nothing is saved in it: what is next in a copy up to a point is told by records that this doesn't know.
+    is_frozen: bool,
 }
 
 impl Known {
@@ -64,11 +74,16 @@ impl Numbers {
 struct World {
     storage: MemoryStorage,
     store: Store,
+    /// Stays open while others write: one that is asked everything, and one that is asked for pages and counts only.
+    reader: Store,
+    of_pages: Store,
     chats: Vec<Known>,
     /// Texts that nobody may find any more.
     gone: BTreeSet<String>,
     numbers: Numbers,
     made: u64,
+    /// The messages that were redacted, wherever they are.
+    redacted: BTreeSet<u64>,
 }
 
 fn options() -> StoreOptions {
@@ -81,6 +96,12 @@ fn options() -> StoreOptions {
 fn opened(storage: &MemoryStorage) -> Store {
     Store::open_on(Arc::new(storage.clone()), options()).unwrap()
 }
+
+fn reading(storage: &MemoryStorage) -> Store {
+    Store::open_on(Arc::new(storage.clone()), options().read_only()).unwrap()
+}
+
+const THREADS: [&str; 3] = ["t1", "t2", "t3"];
 
 fn props(text: &str) -> RawJson {
     RawJson::parse(format!(r#"{{"content":"{text}"}}"#)).unwrap()
@@ -101,12 +122,15 @@ impl World {
         let storage = MemoryStorage::new();
         let store = opened(&storage);
         Self {
+            reader: reading(&storage),
+            of_pages: reading(&storage),
             storage,
             store,
             chats: Vec::new(),
             gone: BTreeSet::new(),
             numbers: Numbers(seed),
             made: 0,
+            redacted: BTreeSet::new(),
         }
     }
 
@@ -123,15 +147,85 @@ impl World {
             .create_chat(Chat::new("lead"))
             .unwrap()
             .chat_id;
+        let session = self.store.find_session(&id).unwrap().id;
+        let instance = self
+            .store
+            .create_instance(session, "lead", None)
+            .unwrap()
+            .id;
         self.chats.push(Known {
+            instance,
+            history: Vec::new(),
+            is_frozen: false,
             id,
             messages: Vec::new(),
             last: 0,
+            free_ids: Vec::new(),
             is_deleted: false,
         });
     }
 
+    /// Two events of the context, behind all that was said.
+    fn mark(&mut self, chat: usize) {
+        let known = &mut self.chats[chat];
+        let context = self.store.context(known.instance).unwrap();
+        context.append_message(NewMessage::user("x")).unwrap();
+        let at = context.get_last_sequence().unwrap();
+        context.append_message(NewMessage::user("x")).unwrap();
+        known.history.push((at, known.messages.clone()));
+    }
+
+    fn copy_to_point(&mut self, chat: usize) {
+        let source = self.chats[chat].clone();
+        if self.chats.len() >= 9 || source.history.is_empty() {
+            return;
+        }
+        let (at, then) = source.history[self.numbers.below(source.history.len())].clone();
+        let session = self.store.find_session(&source.id).unwrap().id;
+        let options = CopySession {
+            up_to_sequence: Some(at),
+            ..CopySession::default()
+        };
+        let copied = self.store.copy_session(session, &options).unwrap();
+        let id = copied.session.id.to_string();
+        let is_there = |said: &Said| !self.redacted.contains(&said.origin);
+        let mut messages: Vec<Said> = then.into_iter().filter(is_there).collect();
+        let told = self
+            .store
+            .chats()
+            .get_messages(&id, &MessageFilter::default())
+            .unwrap();
+        assert_eq!(told.len(), messages.len(), "copied up to {at}");
+        for said in &mut messages {
+            let content = props(&said.text);
+            let same = told
+                .iter()
+                .find(|message| message.props == content)
+                .unwrap();
+            said.id = same.message_id.clone();
+            said.sequence = same.sequence;
+        }
+        let last = messages.iter().map(|it| it.sequence).max().unwrap_or(0);
+        messages.sort_by_key(|said| told.iter().position(|it| it.message_id == said.id));
+        // What is changed here before the context goes on is before its next event, too.
+        let before = source.history.into_iter().filter(|it| it.0 < at);
+        let history = before.collect();
+        self.chats.push(Known {
+            id,
+            messages,
+            last: last + 1000,
+            free_ids: Vec::new(),
+            is_deleted: false,
+            instance: copied.instances[0].instance.id,
+            history,
+            is_frozen: true,
+        });
+    }
+
     fn save(&mut self, chat: usize) {
+        if self.chats[chat].is_frozen {
+            return;
+        }
         let mut new = Vec::new();
         let mut known = self.chats[chat].clone();
         for _ in 0..=self.numbers.below(3) {
@@ -142,15 +236,22 @@ impl World {
             };
             let sequence = if given == 0 { known.last + 1 } else { given };
             known.last = sequence;
-            let id = format!("m{}", self.made);
+            let thread = THREADS[self.numbers.below(3)];
+            let free = match self.numbers.below(3) {
+                0 => known.free_ids.pop(),
+                _ => None,
+            };
+            let id = free.unwrap_or_else(|| format!("m{}", self.made));
             known.messages.push(Said {
                 origin: self.made,
                 id: id.clone(),
                 sequence,
                 text: text.clone(),
+                thread,
             });
             new.push(ChatMessage {
                 message_id: id,
+                thread_id: Some(thread.into()),
                 sequence: given,
                 props: props(&text),
                 ..ChatMessage::text(ChatRole::User, "")
@@ -184,7 +285,13 @@ impl World {
         let mut updates = Updates::new().with("props", props(&text));
         let moved = self.numbers.below(3) == 0;
         let to = self.chats[chat].last + 1 + self.numbers.below(9) as u64;
+        let thread = THREADS[self.numbers.below(3)];
+        let is_of_other = self.numbers.below(3) == 0;
         let said = &mut self.chats[chat].messages[place];
+        if is_of_other {
+            updates = updates.with("thread_id", RawJson::from_value(&thread).unwrap());
+            said.thread = thread;
+        }
         if moved {
             updates = updates.with("sequence", RawJson::from_value(&to).unwrap());
             said.sequence = to;
@@ -206,6 +313,27 @@ impl World {
             .chats()
             .delete_messages(&id, &[&said.id])
             .unwrap();
+        self.chats[chat].free_ids.push(said.id);
+    }
+
+    /// Empties the chats that are deleted, but for those that a copy was made of which isn't.
+    fn retain(&mut self) {
+        let policy = RetentionPolicy {
+            deleted: true,
+            compact: self.numbers.below(2) == 0,
+            ..RetentionPolicy::default()
+        };
+        let retained = self.store.retain(&policy).unwrap();
+        for known in &mut self.chats {
+            let is_of = |id: &SessionId| id.to_string() == known.id;
+            if retained.session_ids.iter().any(is_of) {
+                assert!(known.is_deleted);
+                known.messages.clear();
+                known.free_ids.clear();
+                known.last = 0;
+                known.history.clear();
+            }
+        }
     }
 
     fn redact(&mut self, chat: usize) {
@@ -233,6 +361,7 @@ impl World {
                 .partition(|it| it.origin == said.origin);
             known.messages = left;
             let gone: Vec<Said> = gone;
+            self.redacted.insert(said.origin);
             self.gone.extend(gone.into_iter().map(|said| said.text));
         }
     }
@@ -250,6 +379,8 @@ impl World {
         let id = copied.session.id.to_string();
         let mut copy = Known {
             id: id.clone(),
+            free_ids: Vec::new(),
+            instance: copied.instances[0].instance.id,
             ..source
         };
         // Its messages have other ids, by their places.
@@ -292,6 +423,7 @@ impl World {
         let mut source = || Ok(Box::new(Cursor::new(lines.clone())) as Box<dyn BufRead>);
         archive::import(&store, None, true, &mut source).unwrap();
         self.store.close().unwrap();
+        (self.reader, self.of_pages) = (reading(&storage), reading(&storage));
         (self.storage, self.store) = (storage, store);
     }
 
@@ -306,7 +438,12 @@ impl World {
                 continue;
             }
             let wanted = known.told();
-            for (which, store) in [("hot", &self.store), ("cold", &cold)] {
+            let asked = [
+                ("hot", &self.store),
+                ("cold", &cold),
+                ("reading", &self.reader),
+            ];
+            for (which, store) in asked {
                 let told = |message: &ChatMessage| {
                     let text: serde_json::Value = message.props.to_value().unwrap();
                     let text = text["content"].as_str().unwrap().to_owned();
@@ -319,8 +456,11 @@ impl World {
                 let all: Vec<_> = all.iter().map(told).collect();
                 assert_eq!(all, wanted, "{what}, {which}");
             }
-            for newest_first in [false, true] {
-                let cold = Store::with_backend(self.store.backend().clone());
+            self.check_counts(known, what);
+            let asked = [(false, true), (true, true), (false, false), (true, false)];
+            for (newest_first, is_new) in asked {
+                let new = Store::with_backend(self.store.backend().clone());
+                let cold = if is_new { &new } else { &self.of_pages };
                 let (mut found, mut cursor) = (Vec::new(), None);
                 loop {
                     let options = ListMessages {
@@ -349,7 +489,7 @@ impl World {
                     .collect();
                 assert_eq!(
                     found, wanted,
-                    "{what}, in pages, newest first: {newest_first}"
+                    "{what}, in pages, newest first: {newest_first}, new: {is_new}"
                 );
             }
         }
@@ -360,12 +500,58 @@ impl World {
     }
 }
 
+impl World {
+    /// Of each thread and of all, what is counted, and what comes behind a message.
+    fn check_counts(&self, known: &Known, what: &str) {
+        let new = Store::with_backend(self.store.backend().clone());
+        let mut of_chat: Vec<_> = known.messages.iter().collect();
+        of_chat.sort_by_key(|said| said.sequence);
+        for thread in [None, Some("t1"), Some("t2")] {
+            let of_thread = of_chat
+                .iter()
+                .filter(|said| thread.is_none_or(|it| it == said.thread));
+            let of_thread: Vec<_> = of_thread.map(|said| said.id.clone()).collect();
+            let thread_id = thread.map(str::to_owned);
+            let filter = MessageFilter {
+                thread_id: thread_id.clone(),
+                ..MessageFilter::default()
+            };
+            for (which, store) in [("new", &new), ("reading", &self.of_pages)] {
+                let chats = store.chats();
+                let what = format!("{what}, {thread:?}, {which}");
+                let count = chats.count_messages(&known.id, &filter).unwrap();
+                assert_eq!(count, of_thread.len(), "{what}");
+                let page = MessageFilter {
+                    offset: 1,
+                    limit: 4,
+                    ..filter.clone()
+                };
+                let page = chats.get_messages(&known.id, &page).unwrap();
+                let page: Vec<_> = page.into_iter().map(|it| it.message_id).collect();
+                let wanted: Vec<_> = of_thread.iter().skip(1).take(4).cloned().collect();
+                assert_eq!(page, wanted, "{what}");
+                let Some(at) = of_thread.len().checked_sub(3) else {
+                    continue;
+                };
+                let options = ListMessages {
+                    thread_id: thread_id.clone(),
+                    start_after: Some(of_thread[at].clone()),
+                    ..ListMessages::default()
+                };
+                let behind = chats.list_messages(&known.id, &options).unwrap().items;
+                let behind: Vec<_> = behind.into_iter().map(|it| it.message_id).collect();
+                assert_eq!(behind, of_thread[at + 1..], "{what}");
+            }
+        }
+    }
+}
+
 fn goes_through(seed: u64) {
     let mut world = World::new(seed);
     world.begin();
     for round in 0..60 {
         let chat = world.numbers.below(world.chats.len());
-        let what = world.numbers.below(100);
+        let what = world.numbers.below(105);
         let is_deleted = world.chats[chat].is_deleted;
         let done = match what {
             0..3 => {
@@ -383,6 +569,10 @@ fn goes_through(seed: u64) {
             10..12 => {
                 world.store.compact(CompactOptions::default()).unwrap();
                 "compact"
+            }
+            100..105 => {
+                world.retain();
+                "retain"
             }
             12..15 => {
                 world.import();
@@ -405,11 +595,18 @@ fn goes_through(seed: u64) {
                 world.redact(chat);
                 "redact"
             }
-            _ => {
+            90..95 => {
                 world.copy(chat);
                 "copy"
             }
+            _ => {
+                world.copy_to_point(chat);
+                "copy up to a point"
+            }
         };
+        if !is_deleted && (15..90).contains(&what) {
+            world.mark(chat);
+        }
         world.check(&format!("seed {seed}, round {round}, {done}"));
     }
 }
@@ -418,5 +615,44 @@ fn goes_through(seed: u64) {
 fn chats_are_what_a_model_of_them_says_whatever_is_redacted() {
     for seed in 0..20 {
         goes_through(seed);
+    }
+}
+
+#[test]
+fn a_redaction_leaves_a_message_that_has_the_id_of_another_one_in_a_copy() {
+    let named = |id: &str, text: &str| ChatMessage {
+        message_id: id.into(),
+        ..ChatMessage::text(ChatRole::User, text)
+    };
+    for is_given_in_copy in [true, false] {
+        let store = Store::in_memory();
+        let chats = store.chats();
+        let original = chats.create_chat(Chat::new("a")).unwrap().chat_id;
+        chats
+            .save_messages(&original, vec![named("a", "first"), named("b", "second")])
+            .unwrap();
+        let all = |chat: &str| chats.get_messages(chat, &MessageFilter::default()).unwrap();
+        let session = store.find_session(&original).unwrap().id;
+        let copy = store
+            .copy_session(session, &CopySession::default())
+            .unwrap();
+        let copy = copy.session.id.to_string();
+        let id_in_copy = all(&copy)[0].message_id.clone();
+        let (chat, other, id) = match is_given_in_copy {
+            true => (&copy, &original, &*id_in_copy),
+            false => (&original, &copy, "a"),
+        };
+        let in_other = all(other);
+        chats.delete_messages(chat, &[id]).unwrap();
+        chats.save_messages(chat, vec![named(id, "third")]).unwrap();
+        chats.redact_message(id, "asked for").unwrap();
+        assert_eq!(all(chat).len(), 1, "{is_given_in_copy}");
+        assert_eq!(all(other), in_other, "{is_given_in_copy}");
+        // That of the other chat is redacted in both, where it was deleted, too.
+        let id_there = &in_other[0].message_id;
+        chats.redact_message(id_there, "asked for").unwrap();
+        let lines = String::from_utf8(exported(&store)).unwrap();
+        assert!(!lines.contains("first") && !lines.contains("third"));
+        assert!(lines.contains("second"));
     }
 }

@@ -526,9 +526,10 @@ fn no_message_is_behind_the_largest_offset() {
     assert_eq!(cold(&store).get_messages(CHAT, &far).unwrap(), []);
 }
 
-/// What is asked of a chat, after which something else is done first.
+/// What is asked of a chat, after which something else is done first; before it where the chat ends.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Asked {
+    WhereItWillEnd,
     WhereItEnds,
     ForALabel,
     ForItsRecords,
@@ -558,6 +559,7 @@ impl Decorator for Meanwhile {
 
     fn stream(&self, stream: StreamId) -> BackendFuture<'_, Option<StreamInfo>> {
         Box::pin(async move {
+            self.asked(Some(stream), Asked::WhereItWillEnd);
             let info = self.inner.stream(stream).await;
             self.asked(Some(stream), Asked::WhereItEnds);
             info
@@ -680,4 +682,134 @@ fn a_page_at_an_offset_is_of_the_moment_that_its_beginning_is_of() {
         known.get_messages(CHAT, &far).unwrap(),
         told(&store)[1_050..]
     );
+}
+
+#[test]
+fn what_is_asked_while_messages_are_put_in_another_order_is_told_in_one_of_both() {
+    type Question = fn(&Chats) -> Vec<String>;
+    fn ids(messages: Vec<ChatMessage>) -> Vec<String> {
+        messages.into_iter().map(|it| it.message_id).collect()
+    }
+    fn listed(chats: &Chats, options: ListMessages) -> Vec<String> {
+        ids(chats.list_messages(CHAT, &options).unwrap().items)
+    }
+    let questions: [(&str, Question); 8] = [
+        ("a page", |chats| {
+            let page = MessageFilter {
+                limit: 2,
+                ..MessageFilter::default()
+            };
+            ids(chats.get_messages(CHAT, &page).unwrap())
+        }),
+        ("the page of a thread", |chats| {
+            let page = MessageFilter {
+                thread_id: Some("t1".into()),
+                limit: 2,
+                ..MessageFilter::default()
+            };
+            ids(chats.get_messages(CHAT, &page).unwrap())
+        }),
+        ("the first page", |chats| {
+            listed(
+                chats,
+                ListMessages {
+                    limit: 2,
+                    ..ListMessages::default()
+                },
+            )
+        }),
+        ("the last page", |chats| {
+            let newest_first = true;
+            listed(
+                chats,
+                ListMessages {
+                    limit: 2,
+                    newest_first,
+                    ..ListMessages::default()
+                },
+            )
+        }),
+        ("behind a message", |chats| {
+            let start_after = Some("b".into());
+            listed(
+                chats,
+                ListMessages {
+                    start_after,
+                    ..ListMessages::default()
+                },
+            )
+        }),
+        ("far behind", |chats| {
+            let page = MessageFilter {
+                offset: 1_050,
+                limit: 2,
+                ..MessageFilter::default()
+            };
+            ids(chats.get_messages(CHAT, &page).unwrap())
+        }),
+        ("of a request", |chats| {
+            let request_id = Some("r".into());
+            listed(
+                chats,
+                ListMessages {
+                    request_id,
+                    ..ListMessages::default()
+                },
+            )
+        }),
+        ("of a request, from its end", |chats| {
+            let (request_id, newest_first) = (Some("r".into()), true);
+            listed(
+                chats,
+                ListMessages {
+                    request_id,
+                    newest_first,
+                    ..ListMessages::default()
+                },
+            )
+        }),
+    ];
+    for (what, question) in questions {
+        let store = of_three();
+        let chats = store.chats();
+        let more = (0..1_100).map(|at| ChatMessage {
+            request_id: Some("r".into()).filter(|_| at < 3),
+            ..named(&format!("{at}"))
+        });
+        chats.save_messages(CHAT, more.collect()).unwrap();
+        let before = question(&cold(&store));
+        let known = beside(&store, Asked::WhereItWillEnd, move || {
+            for id in ["a", "1", "1080"] {
+                let last = Updates::parse(r#"{"sequence":5000}"#).unwrap();
+                chats.update_message(id, &last).unwrap();
+            }
+            let first = ChatMessage {
+                sequence: 1,
+                request_id: Some("r".into()),
+                ..named("e")
+            };
+            chats.save_messages(CHAT, vec![first]).unwrap();
+        });
+        let told = question(&known);
+        let after = question(&cold(&store));
+        assert_ne!(before, after, "{what}");
+        assert!(told == before || told == after, "{what}: {told:?}");
+    }
+}
+
+#[test]
+fn a_message_that_is_saved_while_another_is_put_in_front_of_all_is_the_last() {
+    let store = of_three();
+    let chats = store.chats();
+    let known = beside(&store, Asked::WhereItWillEnd, move || {
+        let first = ChatMessage {
+            sequence: 1,
+            ..named("first")
+        };
+        chats.save_messages(CHAT, vec![first]).unwrap();
+    });
+    let saved = known.save_messages(CHAT, vec![named("e")]).unwrap();
+    assert_eq!(saved[0].sequence, 4);
+    let ids: Vec<_> = told(&store).into_iter().map(|it| it.message_id).collect();
+    assert_eq!(ids, ["a", "first", "b", "d", "e"]);
 }

@@ -27,6 +27,8 @@ pub struct ChatFold {
     /// In the order in which they were first saved; a deleted one leaves its place empty.
     messages: Vec<Option<SavedMessage>>,
     message_places: HashMap<String, usize>,
+    /// How many of the messages are those of the chat that this one is a copy of.
+    copied: usize,
     deleted_messages: HashSet<String>,
     message_order: BTreeSet<MessageOrder>,
     /// Indexed by the fields that lists of messages can be filtered by, once one is.
@@ -343,6 +345,7 @@ impl ChatFold {
     fn become_copy(&mut self, session: SessionId, chat_id: &str) {
         let renew = |id: &mut String| *id = id_in_copy(session.0, id);
         self.message_places.clear();
+        self.copied = self.messages.len();
         self.by_field = OnceLock::new();
         self.step_places.clear();
         self.stacks.clear();

@@ -8,7 +8,6 @@ use crate::{
     Result, Store,
     kernel::{
         often::{MessageFold, OFTEN},
-        records::chat_stream,
         shared_fold::SharedFold,
     },
 };
@@ -20,12 +19,12 @@ impl Store {
     /// A fold with a message of a chat that isn't cached: of its own records, or of the whole chat where these don't say all.
     pub(super) async fn message_fold(&self, session: SessionId, id: &str) -> Result<SharedFold> {
         // An id that the store derived from a taken one is in no record.
-        if id.contains('~') || !self.is_chat_in_order(session).await? {
+        if id.contains('~') {
             return self.chat_fold(session).await;
         }
         let redactions = self.backend().redactions();
-        let Some(info) = self.backend().stream(chat_stream(session)).await? else {
-            return Ok(SharedFold::default());
+        let Some(info) = self.stream_in_order(session).await? else {
+            return self.chat_fold(session).await;
         };
         let kept = self.often().take_fold(session, id, (info, redactions));
         if let Some(mut kept) = kept

@@ -54,15 +54,15 @@ impl Store {
         session: SessionId,
         stretch: Stretch<'_>,
     ) -> Result<Option<Found>> {
-        if !self.is_chat_in_order(session).await? {
+        let Some(info) = self.stream_in_order(session).await? else {
             return Ok(None);
-        }
-        let Some(info) = self.backend().stream(chat_stream(session)).await? else {
+        };
+        if info.last_sequence == Sequence::ZERO {
             return Ok(Some(Found {
                 messages: Vec::new(),
                 is_more: false,
             }));
-        };
+        }
         self.messages_until(session, stretch, info).await
     }
 
@@ -127,6 +127,20 @@ impl Store {
         catalog.read(|it| is_in_order(it, session)).await
     }
 
+    /// What the stream of a chat is whose messages are in the order in which they were saved; `None` if they aren't.
+    pub(super) async fn stream_in_order(&self, session: SessionId) -> Result<Option<StreamInfo>> {
+        let id = chat_stream(session);
+        let info = self.backend().stream(id).await?;
+        // Looked up after the stream: the messages may be put in another order between the two.
+        let is_in_order = self.is_chat_in_order(session).await?;
+        let empty = StreamInfo {
+            id,
+            last_sequence: Sequence::ZERO,
+            appended: 0,
+        };
+        Ok(is_in_order.then(|| info.unwrap_or(empty)))
+    }
+
     /// The events that changed or deleted messages of a chat, up to what its stream was; `None` if there are too many.
     pub(super) async fn changes_of(
         &self,
@@ -177,11 +191,8 @@ impl Store {
         if ids.len() > CHANGES_MAX || ids.iter().any(|id| id.contains('~')) {
             return Ok(None);
         }
-        if !self.is_chat_in_order(session).await? {
+        let Some(info) = self.stream_in_order(session).await? else {
             return Ok(None);
-        }
-        let Some(info) = self.backend().stream(chat_stream(session)).await? else {
-            return Ok(Some(ChatFold::new()));
         };
         let mut labels: Vec<Label> = request.map(request_messages_label).into_iter().collect();
         labels.extend(ids.iter().map(|id| ChatIdOf::Message.label(id)));

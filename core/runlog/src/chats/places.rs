@@ -68,12 +68,12 @@ impl Store {
             let places = self.places(session).await?;
             return Ok(places.map(|places| places.count()));
         }
-        if !self.is_chat_in_order(session).await? {
+        let Some(info) = self.stream_in_order(session).await? else {
             return Ok(None);
-        }
-        let Some(info) = self.backend().stream(chat_stream(session)).await? else {
-            return Ok(Some(0));
         };
+        if info.last_sequence == Sequence::ZERO {
+            return Ok(Some(0));
+        }
         let Some(changes) = self.changes_of(session, info).await? else {
             return Ok(None);
         };
@@ -102,10 +102,7 @@ impl Store {
         session: SessionId,
         id: &str,
     ) -> Result<Option<Passed>> {
-        if !self.is_chat_in_order(session).await? {
-            return Ok(None);
-        }
-        let Some(info) = self.backend().stream(chat_stream(session)).await? else {
+        let Some(info) = self.stream_in_order(session).await? else {
             return Ok(None);
         };
         let Some(changes) = self.changes_of(session, info).await? else {
@@ -121,9 +118,6 @@ impl Store {
 
     /// Where the messages of a chat lie. `None` if its order isn't that of the stream, or only its fold tells which were deleted.
     async fn places(&self, session: SessionId) -> Result<Option<Arc<Places>>> {
-        if !self.is_chat_in_order(session).await? {
-            return Ok(None);
-        }
         // One task at a time: a second one would read the whole chat, too.
         let turn = self.chat_cache().folds().turn_of(session);
         let _alone = turn.lock().await;
@@ -132,9 +126,12 @@ impl Store {
             return Ok(None);
         }
         let redactions = self.backend().redactions();
-        let Some(info) = self.backend().stream(chat_stream(session)).await? else {
+        let Some(info) = self.stream_in_order(session).await? else {
             return Ok(None);
         };
+        if info.last_sequence == Sequence::ZERO {
+            return Ok(None);
+        }
         let read_at = (info, redactions);
         let known = self.chat_cache().places.known(session);
         if let Some(known) = known.as_ref().filter(|known| known.read_at == read_at) {

@@ -185,7 +185,7 @@ impl Chats {
         let fold = shared.read();
         let kept = fold
             .message(message_id)
-            .and_then(|_| fold.kept_message(Some(message_id), 0));
+            .and_then(|_| fold.kept_message(message_id));
         let saved_at = kept.and_then(|kept| kept.positions.first().copied());
         Ok(Shared {
             chat,
@@ -203,7 +203,7 @@ impl Chats {
         while let Some(Shared {
             chat,
             mut id,
-            mut saved_at,
+            saved_at,
         }) = next.pop()
         {
             if !seen.insert(chat) {
@@ -212,12 +212,11 @@ impl Chats {
             let shared = self.store.chat_fold(chat).await?;
             let (last, kept) = {
                 let fold = shared.read();
-                let kept = fold.kept_message(id.as_deref(), saved_at);
+                let kept = fold.kept_message_at(saved_at);
                 (Sequence(fold.last_sequence()), kept)
             };
             if let Some(kept) = kept {
                 id = kept.id.clone().or(id);
-                saved_at = kept.positions.first().copied().unwrap_or(saved_at);
                 found.push(Found { chat, last, kept });
             }
             let copies = self
@@ -226,14 +225,18 @@ impl Chats {
                 .catalog
                 .read(|catalog| catalog.copies_of(chat))
                 .await?;
-            next.extend(copies.into_iter().map(|copy| {
-                let id = id.as_deref().map(|id| id_in_copy(copy.0, id));
-                Shared {
+            for copy in copies.into_iter().filter(|copy| !seen.contains(copy)) {
+                let of_copy = self.store.chat_fold(copy).await?;
+                let id = id.as_deref();
+                let (original, fold) = (shared.read(), of_copy.read());
+                let kept = fold.kept_of_original(copy, &original, saved_at, id);
+                let there = kept.and_then(|kept| kept.positions.first().copied());
+                next.push(Shared {
                     chat: copy,
-                    id,
-                    saved_at,
-                }
-            }));
+                    id: id.map(|id| id_in_copy(copy.0, id)),
+                    saved_at: there.unwrap_or(saved_at),
+                });
+            }
         }
         Ok(found)
     }
@@ -252,12 +255,11 @@ impl Chats {
             let Some(source) = source.filter(|source| seen.insert(*source)) else {
                 return Ok(message);
             };
+            let of_copy = self.store.chat_fold(chat).await?;
             let shared = self.store.chat_fold(source).await?;
-            let fold = shared.read();
-            // An imported copy may have records of its own, which can be found only by id.
-            let by_id =
-                || fold.kept_message(Some(fold.id_of_copied(chat, message.id.as_deref()?)?), 0);
-            let Some(kept) = fold.kept_message(None, message.saved_at).or_else(by_id) else {
+            let (copy, original) = (of_copy.read(), shared.read());
+            let id = message.id.as_deref();
+            let Some(kept) = copy.kept_in_original(chat, &original, message.saved_at, id) else {
                 return Ok(message);
             };
             let saved_at = kept.positions.first().copied().unwrap_or(message.saved_at);

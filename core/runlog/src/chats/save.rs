@@ -56,13 +56,14 @@ impl Chats {
         let queues = &self.store.shared.folds.queues;
         let mut attempts = queues.attempts(backend, chat_stream(session)).await;
         loop {
+            let tail = self.store.chat_tail(session).await?;
+            // Looked up after the tail, which is that of the chat's order as it is here.
             let in_order = self.store.shared.catalog.read(|catalog| {
                 live_session(catalog, session).map(|_| is_in_order(catalog, session))
             });
             if !in_order.await?? {
                 return Ok(None);
             }
-            let tail = self.store.chat_tail(session).await?;
             for id in next.given_ids {
                 if self.store.has_message(session, id).await? {
                     return Err(already_exists("message", id, "an update changes it"));

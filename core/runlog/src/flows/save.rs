@@ -1,10 +1,11 @@
 //! [`SavedFlow`]: a flow's encoded state, with the event for the catalog of flows.
 
+use futures_util::FutureExt;
 use runlog_log::{Batch, Durability, Expected, Op, Sequence};
 use runlog_model::{EncodedEvent, EncodedSnapshot, FlowCatalogEvent, RunId, RunSnapshot};
 
 use crate::{
-    Result, Store,
+    Error, Result, Store,
     kernel::{
         flows::FLOWS_STREAM,
         gates::Saving,
@@ -66,6 +67,40 @@ impl SavedFlow {
 }
 
 impl Store {
+    /// Checks that no snapshot takes the place of a state of a flow: those saved later may be differences from it, and couldn't be
+    /// read. For bindings that take operations on streams from callers. It looks at the flows that this process has listed, saved or
+    /// resumed, and asks a backend that answers at once, as those in this process.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) naming the flow and the sequence.
+    pub fn check_snapshots(&self, ops: &[Op<'_>]) -> Result<()> {
+        for op in ops {
+            let Op::Snapshot {
+                stream, sequence, ..
+            } = op
+            else {
+                continue;
+            };
+            let run = RunId(stream.0);
+            let flows = &self.shared.flows.projection;
+            if !flows.with_state(|flows| flows.flow(run).is_some()) {
+                continue;
+            }
+            // That it can't be read is told when the snapshot is saved.
+            let found = self.backend().latest_snapshot(*stream, *sequence);
+            if let Some(Ok(Some(there))) = found.now_or_never()
+                && there.sequence == *sequence
+                && RunSnapshot::is_one(&there.meta)
+            {
+                return Err(Error::invalid(format!(
+                    "a state of flow {run} is saved at sequence {sequence}, which later ones may be differences from; save a \
+                     snapshot of your own at another sequence, or in a stream of your own"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// A state of a run's flow, encoded whole.
     pub(crate) async fn saved_flow(&self, run: RunId, state: &RunSnapshot) -> Result<SavedFlow> {
         SavedFlow::new(run, state, self.listed_flow(run, &state.status).await?)

@@ -183,8 +183,12 @@ impl Runs {
             limit: 1,
             ..ReadOptions::default()
         };
-        let page = self.store.backend().read(run_stream(id), newest).await?;
-        if let Some(record) = page.records.first()
+        let page = match self.store.backend().read(run_stream(id), newest).await {
+            // Which kind the lost record is of may not be known. The run is listed without its details then, and all others still.
+            Err(error) if error.kind() == ErrorKind::Damaged => None,
+            page => Some(page?),
+        };
+        if let Some(record) = page.as_ref().and_then(|page| page.records.first())
             && described.map(u64::from) != Some(record.sequence.0)
         {
             all.run_events

@@ -147,31 +147,85 @@ impl ChatFold {
             .filter(|message| message.sequence == sequence)
     }
 
-    /// Where the message with this id is kept; where there is none, the one that the event at a position saved or changed.
-    /// Chats that are copies of each other have the events of the copied part at the same positions.
-    pub fn kept_message(&self, id: Option<&str>, position: u64) -> Option<KeptMessage> {
-        let by_id = id.and_then(|id| self.message_places.get(id).copied());
-        let place = by_id.or_else(|| self.message_touched_at(position))?;
-        let of_it = |touched: &&(u64, usize)| touched.1 == place;
-        Some(KeptMessage {
-            id: self
-                .message_at(place)
-                .map(|message| message.message_id.clone()),
-            positions: self
-                .touched
-                .iter()
-                .filter(of_it)
-                .map(|(position, _)| *position)
-                .collect(),
+    /// Where the message with this id is kept.
+    pub fn kept_message(&self, id: &str) -> Option<KeptMessage> {
+        self.message_places.get(id).map(|place| self.kept(*place))
+    }
+
+    /// Where the message is kept that the event at a position saved or changed. Chats that are copies of each other have the
+    /// events of the copied part at the same positions.
+    pub fn kept_message_at(&self, position: u64) -> Option<KeptMessage> {
+        self.message_touched_at(position)
+            .map(|place| self.kept(place))
+    }
+
+    /// Where a message of the chat that this one, of a session, is a copy of is kept here. It is given by the position of the event
+    /// that saved it there, and its id there.
+    ///
+    /// The id tells only where the copy has events of its own, because it was imported without its original: it may have been given
+    /// to another message since, here or there.
+    pub fn kept_of_original(
+        &self,
+        session: SessionId,
+        original: &Self,
+        position: u64,
+        id: Option<&str>,
+    ) -> Option<KeptMessage> {
+        self.kept_message_at(position).or_else(|| {
+            let id = id.filter(|_| !self.shares_events_with(original))?;
+            let place = self.copied_place(&id_in_copy(session.0, id))?;
+            let there = original.message_places.get(id);
+            there
+                .is_none_or(|there| self.is_as_old(place, original, *there))
+                .then(|| self.kept(place))
         })
     }
 
-    /// The id of the message that has this id in a copy of the chat. Scans all messages.
-    pub fn id_of_copied(&self, copy: SessionId, id_there: &str) -> Option<&str> {
-        self.message_places
-            .keys()
-            .find(|id| id_in_copy(copy.0, id) == id_there)
-            .map(String::as_str)
+    /// Where a message of this copy, which is of a session, is kept in the chat that it is a copy of; as
+    /// [`kept_of_original`](Self::kept_of_original). Where the copy has events of its own, it scans all messages.
+    pub fn kept_in_original(
+        &self,
+        session: SessionId,
+        original: &Self,
+        position: u64,
+        id: Option<&str>,
+    ) -> Option<KeptMessage> {
+        original.kept_message_at(position).or_else(|| {
+            let id = id.filter(|_| !self.shares_events_with(original))?;
+            let place = self.copied_place(id)?;
+            let mut there = original.message_places.iter();
+            let (_, there) = there.find(|(there, _)| id_in_copy(session.0, there) == id)?;
+            self.is_as_old(place, original, *there)
+                .then(|| original.kept(*there))
+        })
+    }
+
+    fn kept(&self, place: usize) -> KeptMessage {
+        let of_it = self.touched.iter().filter(|touched| touched.1 == place);
+        KeptMessage {
+            id: self
+                .message_at(place)
+                .map(|message| message.message_id.clone()),
+            positions: of_it.map(|(position, _)| *position).collect(),
+        }
+    }
+
+    /// Whether a copy has the events of its original, by the first of them that saved a message.
+    fn shares_events_with(&self, original: &Self) -> bool {
+        let first = self.touched.first();
+        first.is_some_and(|(position, _)| original.message_touched_at(*position).is_some())
+    }
+
+    /// The place of a message of this id that was there when the chat was copied.
+    fn copied_place(&self, id: &str) -> Option<usize> {
+        let place = self.message_places.get(id).copied();
+        place.filter(|place| *place < self.copied)
+    }
+
+    /// Whether two messages were made at the same time, which no change of a message changes.
+    fn is_as_old(&self, place: usize, other: &Self, there: usize) -> bool {
+        let made = |message: &ChatMessage| message.created_at;
+        self.message_at(place).map(made) == other.message_at(there).map(made)
     }
 
     fn message_touched_at(&self, position: u64) -> Option<usize> {
