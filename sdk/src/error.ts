@@ -168,11 +168,40 @@ export type GivenAs = readonly (readonly [there: string, given: string])[];
  * the paths that fits. An empty name stands for the fields of the only argument. @internal
  */
 export async function toldAsGiven<Value>(fields: GivenAs, call: Promise<Value>): Promise<Value> {
+  return await retold(call, (message) => asGiven(fields, message));
+}
+
+/** How the fields that a call takes differ from those that the core knows of it. @internal */
+export interface TakenHere {
+  /** The argument whose fields they are, as the core calls it; left out, they are the call's own. */
+  of?: string;
+  /** Those that the core isn't told of. */
+  also?: readonly string[];
+  /** Those that are arguments of their own. */
+  not?: readonly string[];
+}
+
+/** What a call gives, with errors that list, where a field isn't known, those that the caller can give. @internal */
+export async function toldAsTaken<Value>({ of, also = [], not = [] }: TakenHere, call: Promise<Value>): Promise<Value> {
+  return await retold(call, (message) => {
+    const [, where, known] = UNKNOWN_FIELD.exec(message) ?? [];
+    if (known === undefined || where !== of) return message;
+    const named = (name: string) => `\`${name}\``;
+    const names = [...known.split(", ").filter((name) => !not.map(named).includes(name)), ...also.map(named)];
+    return message.slice(0, -known.length) + names.join(", ");
+  });
+}
+
+/** What the core says of a field that it doesn't know: where that is, and which it knows there. */
+const UNKNOWN_FIELD = /^(?:`([^`]*)`: )?`[^`]*` is not a field that is known here; known are (.*)$/;
+
+/** What a call gives, with other words where an argument is refused. */
+async function retold<Value>(call: Promise<Value>, told: (message: string) => string): Promise<Value> {
   try {
     return await call;
   } catch (error) {
     if (!(error instanceof RunlogError) || error.code !== "invalid_input") throw error;
-    throw new RunlogError(error.code, asGiven(fields, error.message), error.cause === undefined ? {} : { cause: error.cause });
+    throw new RunlogError(error.code, told(error.message), error.cause === undefined ? {} : { cause: error.cause });
   }
 }
 
