@@ -12,7 +12,7 @@ import type { StopKind, StopReason } from "./generated/types.js";
  * | `ambiguous` | more than one thing fits; be more precise |
  * | `conflict` | the last sequence isn't the expected one; read again, then decide |
  * | `wrong_status` | the run has ended, or isn't paused |
- * | `limit_reached` | a budget is spent, of steps or of all steps together |
+ * | `limit_reached` | a budget of steps is spent, or a bound reached: depth, agents at work, commands that wait |
  * | `locked` | another process, or another handle of this one, has the store open for writing |
  * | `read_only` | the store was opened for reading, or its file system is mounted for reading only |
  * | `permission_denied` | the operating system, or the browser, doesn't allow a file to be read or written |
@@ -47,7 +47,7 @@ export type ErrorCode =
   | "conflict"
   /** The run isn't in a status that allows it: it has ended, or isn't paused. Nothing was written. */
   | "wrong_status"
-  /** A budget is spent, of steps or of all steps together. */
+  /** A budget of steps is spent, or a bound reached: of depth, of agents at work, of commands that wait. */
   | "limit_reached"
   /** Another process, or another handle of this one, has the store open for writing. */
   | "locked"

@@ -199,7 +199,7 @@ export class Orchestrator implements AsyncDisposable {
     }
     watching.abort();
     try {
-      await handle.value("end", end);
+      await toldAsTaken({ not: ["error"] }, handle.value("end", end));
     } catch (cause) {
       // What it returned is refused, such as a summary that is too long; or the store was closed, and the run is paused when it is
       // opened next.

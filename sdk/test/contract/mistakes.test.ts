@@ -131,6 +131,7 @@ describe.each(places)("mistakes $name", ({ fresh }) => {
       const [status, error] = await ends(store, (async () => returned) as never);
       expect([status, error]).toEqual(["failed", expect.stringContaining(says)]);
     }
+    expect(await ends(store, (async () => ({ sumary: "x" })) as never)).toEqual(["failed", expect.stringMatching(/known are `summary`, `paused`$/)]);
     const generator = (async function* () { yield 1; }) as never;
     expect(await ends(store, generator)).toEqual(["failed", expect.stringContaining("whose body never ran")]);
     expect(await ends(store, async () => {})).toEqual(["completed", undefined]);
