@@ -8,8 +8,8 @@ const GLOBAL: &str = "Options of every command";
 /// What every command takes.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Global {
-    /// The folder of the store; made by `import` and `run` when it isn't there [env: RUNLOG_STORE] [default:
-    /// ./runlog-data]
+    /// The folder of the store; made by `import`, `run`, `agents put` and `mcp --agents` when it isn't there [env:
+    /// RUNLOG_STORE] [default: ./runlog-data]
     // The environment is the default here, not clap's `env`: what that gives is shown in usage lines as if it had to be
     // given.
     #[arg(long, global = true, help_heading = GLOBAL, default_value_os_t = default_store(), hide_default_value = true, value_name = "DIR")]

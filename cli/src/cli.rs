@@ -27,8 +27,8 @@ Exit codes:
   0  done
   1  failed
   2  the arguments don't fit
-  3  no such store, session, instance, run, flow, agent or chat, or more than
-     one fits
+  3  no such store, session, instance, run, flow, agent, chat, file or program,
+     or more than one fits
   4  something is there already, the store is in use, or a run's status or steps
      forbid it
   5  the store is damaged; see `runlog verify`

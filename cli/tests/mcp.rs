@@ -153,6 +153,9 @@ fn a_client_lists_the_tools_and_the_agents() {
             "list_flows"
         ]
     );
+    let help = place.expect(0, &["mcp", "--help"]).out;
+    let told: Vec<&str> = help.split([' ', ',', ';', '.', '\n']).collect();
+    assert!(names.iter().all(|name| told.contains(name)), "{help}");
     assert!(
         tools
             .iter()

@@ -1,3 +1,4 @@
+import { toldAsTaken } from "./error.js";
 import type { AgentDefinition, AgentSummary, ListAgents, NewAgentDefinition } from "./generated/types.js";
 import type { StoreCalls } from "./generated/calls.js";
 import type { Handle } from "./handle.js";
@@ -63,12 +64,12 @@ export class Agents {
    * @throws {@link RunlogError} `not_found` when there is no such agent.
    */
   async delete(name: string, options: { project?: string | undefined } = {}): Promise<void> {
-    await this.#handle.value("deleteAgent", { ...options, name });
+    await toldAsTaken({ not: ["name"] }, this.#handle.value("deleteAgent", { ...options, name }));
   }
 
   /** The agent of this name in a project, or in none. */
   async get(name: string, options: { project?: string | undefined } = {}): Promise<AgentDefinition | undefined> {
-    return await this.#handle.value("getAgent", { ...options, name });
+    return await toldAsTaken({ not: ["name"] }, this.#handle.value("getAgent", { ...options, name }));
   }
 
   /**

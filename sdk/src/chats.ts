@@ -6,7 +6,7 @@ import {
   chatListOf,
 } from "./chat-types.js";
 import { fieldsOf, listOf, optionsOf } from "./checks.js";
-import { invalid, messageOf } from "./error.js";
+import { invalid, messageOf, toldAsTaken } from "./error.js";
 import type { StoreCalls } from "./generated/calls.js";
 import type {
   Chat,
@@ -328,7 +328,7 @@ export class Chats {
   async beginRequest(chatId: string, request: NewRequest): Promise<RequestBuffer> {
     const { message, ...rest } = fieldsOf(request, "a request");
     const args = { chat: chatId, request: rest, message: { ...message, role: message?.role ?? "user" } };
-    return requestOf(await this.#handle.made("beginRequest", args));
+    return requestOf(await toldAsTaken({ of: "request", also: ["message"] }, this.#handle.made("beginRequest", args)));
   }
 
   /**

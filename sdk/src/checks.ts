@@ -11,6 +11,7 @@ export function shown(value: unknown): string {
       return `${value}n`;
     case "object":
       if (value === null) return "null";
+      if (classOf(value) === "Promise") return "a promise; await it";
       return Array.isArray(value) ? "a list" : "an object";
     case "function":
       return "a function";

@@ -9,6 +9,7 @@ import {
   unpackEvents,
   unpackMessages,
 } from "./context-types.js";
+import { toldAsTaken } from "./error.js";
 import type { StoreCalls } from "./generated/calls.js";
 import type { AppendOptions, AppendResult, ContextEventType, DanglingToolCall } from "./generated/types.js";
 import { type RawJson, jsonBytes, messageBytes, messageList } from "./json.js";
@@ -47,7 +48,8 @@ export class Contexts {
   ): Promise<ContextEvent> {
     const { toolCallId, ...rest } = fieldsOf(options, "what is asked for beside it");
     const args = { instance: instanceId, eventType, toolCallId, options: rest };
-    const bytes = await this.#handle.bytes("appendEvent", args, jsonBytes(content));
+    const appended = this.#handle.bytes("appendEvent", args, jsonBytes(content));
+    const bytes = await toldAsTaken({ of: "options", also: ["toolCallId"] }, appended);
     return unpackEvents(bytes).events[0] as ContextEvent;
   }
 
@@ -169,7 +171,9 @@ export class Context {
   }
 
   /**
-   * Appends several messages, all or none of them: one flush for a whole conversation. Durable when it resolves.
+   * Appends several messages, all or none of them: one flush for a whole conversation. Durable when it resolves. An empty list appends
+   * nothing, and isn't an error: `lastSequence` is that of the context then, and `firstSequence` the one after it. An expectation is
+   * checked all the same; an idempotency key is refused, for there is nothing to keep it beside.
    *
    * @throws {@link RunlogError} as {@link appendMessage}, for any of them.
    */

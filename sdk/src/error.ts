@@ -12,7 +12,7 @@ import type { StopKind, StopReason } from "./generated/types.js";
  * | `ambiguous` | more than one thing fits; be more precise |
  * | `conflict` | the last sequence isn't the expected one; read again, then decide |
  * | `wrong_status` | the run has ended, or isn't paused |
- * | `limit_reached` | a budget is spent, of steps or of all steps together |
+ * | `limit_reached` | a budget of steps is spent, or a bound reached: depth, agents at work, commands that wait |
  * | `locked` | another process, or another handle of this one, has the store open for writing |
  * | `read_only` | the store was opened for reading, or its file system is mounted for reading only |
  * | `permission_denied` | the operating system, or the browser, doesn't allow a file to be read or written |
@@ -47,7 +47,7 @@ export type ErrorCode =
   | "conflict"
   /** The run isn't in a status that allows it: it has ended, or isn't paused. Nothing was written. */
   | "wrong_status"
-  /** A budget is spent, of steps or of all steps together. */
+  /** A budget of steps is spent, or a bound reached: of depth, of agents at work, of commands that wait. */
   | "limit_reached"
   /** Another process, or another handle of this one, has the store open for writing. */
   | "locked"
@@ -168,11 +168,40 @@ export type GivenAs = readonly (readonly [there: string, given: string])[];
  * the paths that fits. An empty name stands for the fields of the only argument. @internal
  */
 export async function toldAsGiven<Value>(fields: GivenAs, call: Promise<Value>): Promise<Value> {
+  return await retold(call, (message) => asGiven(fields, message));
+}
+
+/** How the fields that a call takes differ from those that the core knows of it. @internal */
+export interface TakenHere {
+  /** The argument whose fields they are, as the core calls it; left out, they are the call's own. */
+  of?: string;
+  /** Those that the core isn't told of. */
+  also?: readonly string[];
+  /** Those that are arguments of their own. */
+  not?: readonly string[];
+}
+
+/** What a call gives, with errors that list, where a field isn't known, those that the caller can give. @internal */
+export async function toldAsTaken<Value>({ of, also = [], not = [] }: TakenHere, call: Promise<Value>): Promise<Value> {
+  return await retold(call, (message) => {
+    const [, where, known] = UNKNOWN_FIELD.exec(message) ?? [];
+    if (known === undefined || where !== of) return message;
+    const named = (name: string) => `\`${name}\``;
+    const names = [...known.split(", ").filter((name) => !not.map(named).includes(name)), ...also.map(named)];
+    return message.slice(0, -known.length) + names.join(", ");
+  });
+}
+
+/** What the core says of a field that it doesn't know: where that is, and which it knows there. */
+const UNKNOWN_FIELD = /^(?:`([^`]*)`: )?`[^`]*` is not a field that is known here; known are (.*)$/;
+
+/** What a call gives, with other words where an argument is refused. */
+async function retold<Value>(call: Promise<Value>, told: (message: string) => string): Promise<Value> {
   try {
     return await call;
   } catch (error) {
     if (!(error instanceof RunlogError) || error.code !== "invalid_input") throw error;
-    throw new RunlogError(error.code, asGiven(fields, error.message), error.cause === undefined ? {} : { cause: error.cause });
+    throw new RunlogError(error.code, told(error.message), error.cause === undefined ? {} : { cause: error.cause });
   }
 }
 

@@ -1,5 +1,5 @@
 import { checkText, fieldsOf, objectOf, optionsOf, shown } from "./checks.js";
-import { checkSignal, invalid } from "./error.js";
+import { checkSignal, invalid, toldAsTaken } from "./error.js";
 import type {
   PlaybackOptions,
   ReceivedCommand,
@@ -121,7 +121,8 @@ export class Flows {
     const { speed = 1, signal, ...rest } = fieldsOf(options, "how to play back");
     if (!(speed > 0)) throw invalid(`a flow is played back at more than 0 times its speed, not ${shown(speed)}`);
     const wire = { run: runId, options: { ...rest, speed: speed === Infinity ? 0 : speed } };
-    const { told, handle } = await this.#handle.made("playback", wire, undefined, { signal });
+    const opened = this.#handle.made("playback", wire, undefined, { signal });
+    const { told, handle } = await toldAsTaken({ of: "options", also: ["signal"] }, opened);
     return new Playback(handle("the playback"), told, signal);
   }
 

@@ -98,7 +98,7 @@ export function stringify(value: unknown): string {
     if (losesSomething(value)) text = JSON.stringify(value, withErrors);
   } catch (cause) {
     if (cause instanceof RunlogError) throw cause;
-    throw invalid(`the value has no JSON form: ${messageOf(cause)}`, cause);
+    throw unwritten(value, "the value", cause);
   }
   if (text === undefined) throw invalid(`the value has no JSON form: it is ${typeof value}`);
   if (typeof value === "number" && !Number.isFinite(value)) throw invalid(`the value has no JSON form: it is ${value}`);
@@ -203,7 +203,7 @@ export function encodeArguments(args: object): string {
     text = checkArgument(args, "") ? JSON.stringify(args, replacer) : JSON.stringify(args);
   } catch (cause) {
     if (cause instanceof RunlogError) throw cause;
-    throw invalid(`an argument has no JSON form: ${messageOf(cause)}`, cause);
+    throw unwritten(args, "an argument", cause);
   }
   if (text === undefined) throw invalid(`an argument has no JSON form: it is ${shown(args)}`);
   if (raw === undefined) return text;
@@ -260,6 +260,30 @@ const WRITTEN = new Set(["Object", "Error", "Array", "Arguments", "Boolean", "Nu
 
 function hasOwnForm(value: object): boolean {
   return typeof (value as { toJSON?: unknown }).toJSON === "function";
+}
+
+/** The error of a value that `JSON.stringify` refused, with the place of a BigInt in it, which that doesn't tell. */
+function unwritten(value: unknown, what: string, cause: unknown): RunlogError {
+  let path: string | undefined;
+  try {
+    path = pathOfBigInt(value, "", new Set());
+  } catch {
+    // Getters that fail, and what is nested too deeply, are what the cause tells of.
+  }
+  if (path === undefined) return invalid(`${what} has no JSON form: ${messageOf(cause)}`, cause);
+  return invalid(`${path === "" ? what : `\`${path}\``} is a BigInt, which JSON has no form for; give a number, or its text`, cause);
+}
+
+function pathOfBigInt(value: unknown, path: string, seen: Set<object>): string | undefined {
+  if (typeof value === "bigint") return path;
+  if (typeof value !== "object" || value === null || hasOwnForm(value) || seen.has(value)) return undefined;
+  seen.add(value);
+  for (const [name, item] of Object.entries(value)) {
+    const below = Array.isArray(value) ? `${path}[${name}]` : path === "" ? name : `${path}.${name}`;
+    const found = pathOfBigInt(item, below, seen);
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }
 
 /** Whether an object is an error that has no JSON form of its own: `JSON.stringify` leaves out its name and its message. */

@@ -1,6 +1,6 @@
 import { type Channel, type Execution, type Reply, valueOf } from "./binding.js";
 import { checkFunction, checkText, classWithoutFields, fieldsOf, optionsOf, shown, withOptions } from "./checks.js";
-import { type Failure, type GivenAs, RunlogError, StopError, errorOf, invalid, messageOf, toldAsGiven } from "./error.js";
+import { type Failure, type GivenAs, RunlogError, StopError, errorOf, invalid, messageOf, toldAsGiven, toldAsTaken } from "./error.js";
 import type { OtherCommand } from "./flow-types.js";
 import type { OrchestratorCalls, RunContextCalls, RunHandleCalls } from "./generated/calls.js";
 import type {
@@ -199,7 +199,7 @@ export class Orchestrator implements AsyncDisposable {
     }
     watching.abort();
     try {
-      await handle.value("end", end);
+      await toldAsTaken({ not: ["error"] }, handle.value("end", end));
     } catch (cause) {
       // What it returned is refused, such as a summary that is too long; or the store was closed, and the run is paused when it is
       // opened next.
@@ -256,7 +256,8 @@ export class Orchestrator implements AsyncDisposable {
    */
   async resume(runId: string, options: ResumeOptions & { timeoutMs?: number | undefined } = {}): Promise<RunHandle> {
     const { timeoutMs, ...rest } = givenResume(options);
-    return this.#run(await this.#handle.made("resume", { run: runId, options: rest, timeoutMs }));
+    const resumed = this.#handle.made("resume", { run: runId, options: rest, timeoutMs });
+    return this.#run(await toldAsTaken({ of: "options", also: ["timeoutMs"] }, resumed));
   }
 
   #run({ told: id, handle: handleOf }: Made<string>): RunHandle {
@@ -313,7 +314,8 @@ export class Orchestrator implements AsyncDisposable {
   async spawn(parentRunId: string, requests: readonly SpawnRequest[], options: SpawnOptions = {}): Promise<Spawned> {
     const { signal, ...rest } = fieldsOf(options, "what is asked for beside it");
     const wire = withOptions({ run: parentRunId, requests: givenSpawns(requests) }, rest, "what is asked for beside it");
-    const spawning = this.#handle.made("spawn", wire, undefined, { signal, idle: true });
+    const made = this.#handle.made("spawn", wire, undefined, { signal, idle: true });
+    const spawning = toldAsTaken({ also: ["signal"], not: ["run", "requests"] }, made);
     return new Spawned(await this.untilClosed(spawning), requests, (waiting) => this.untilClosed(waiting), signal);
   }
 
@@ -337,7 +339,7 @@ export class Orchestrator implements AsyncDisposable {
    * @throws {@link RunlogError} `not_found` when there is no such run.
    */
   async pause(runId: string, why: PauseReason = {}): Promise<void> {
-    await this.#handle.value("pause", withOptions({ run: runId }, why, "why a run is paused"));
+    await toldAsTaken({ not: ["run"] }, this.#handle.value("pause", withOptions({ run: runId }, why, "why a run is paused")));
   }
 
   /**

@@ -16,6 +16,9 @@ export interface ProgressOptions<Progress> {
   signal?: AbortSignal | undefined;
 }
 
+/** Its options, which the core isn't told of. @internal */
+export const WATCHED: readonly string[] = ["onProgress", "signal"] satisfies (keyof ProgressOptions<never>)[];
+
 let lastWatch = 0;
 
 /**

@@ -174,7 +174,7 @@ export class RunRecorder implements AsyncDisposable {
    * @throws {@link RunlogError} as {@link pause}.
    */
   async complete(summary?: string): Promise<Run> {
-    return await this.#end("complete", summary);
+    return await this.#ended(this.#handle.value("complete", { summary: wellFormed(summary) }));
   }
 
   /**
@@ -183,7 +183,8 @@ export class RunRecorder implements AsyncDisposable {
    * @throws {@link RunlogError} as {@link pause}.
    */
   async fail(error: unknown): Promise<Run> {
-    return await this.#end("fail", error === undefined ? "no reason was given" : givenError(error));
+    const told = error === undefined ? "no reason was given" : givenError(error);
+    return await this.#ended(this.#handle.value("fail", { error: wellFormed(told) }));
   }
 
   /**
@@ -194,11 +195,11 @@ export class RunRecorder implements AsyncDisposable {
    * MiB.
    */
   async cancel(summary?: string): Promise<Run> {
-    return await this.#end("cancel", summary);
+    return await this.#ended(this.#handle.value("cancel", { summary: wellFormed(summary) }));
   }
 
-  async #end(how: "complete" | "fail" | "cancel", text: string | undefined): Promise<Run> {
-    this.#run = await this.#handle.value(how, { text: wellFormed(text) });
+  async #ended(ending: Promise<Run>): Promise<Run> {
+    this.#run = await ending;
     return this.#run;
   }
 

@@ -1,5 +1,6 @@
 import type { Execution } from "./binding.js";
 import { fieldsOf, optionsOf, withOptions } from "./checks.js";
+import { toldAsTaken } from "./error.js";
 import { type Message, type MessageInput, unpackMessages } from "./context-types.js";
 import type { ReceivedCommand, RunSnapshot, RuntimeEvent } from "./flow-types.js";
 import type { RunContextCalls } from "./generated/calls.js";
@@ -222,7 +223,9 @@ export class RunContext {
    */
   async spawn(requests: readonly SpawnRequest[], options: SpawnOptions = {}): Promise<Spawned> {
     const { signal, ...rest } = fieldsOf(options, "what is asked for beside it");
-    const spawning = this.#handle.made("spawn", withOptions({ requests: givenSpawns(requests) }, rest, "what is asked for beside it"), undefined, { signal, idle: true });
+    const wire = withOptions({ requests: givenSpawns(requests) }, rest, "what is asked for beside it");
+    const made = this.#handle.made("spawn", wire, undefined, { signal, idle: true });
+    const spawning = toldAsTaken({ also: ["signal"], not: ["requests"] }, made);
     return new Spawned(await this.#untilClosed(spawning), requests, this.#untilClosed, signal);
   }
 

@@ -1,6 +1,6 @@
 import { fieldsOf, listOf, objectOf, withOptions } from "./checks.js";
 import { type Message, unpackMessages } from "./context-types.js";
-import { invalid, toldAsGiven } from "./error.js";
+import { invalid, toldAsGiven, toldAsTaken } from "./error.js";
 import type { RecorderCalls, StoreCalls } from "./generated/calls.js";
 import type {
   DanglingToolCall,
@@ -80,7 +80,7 @@ export class Runs {
     const { messages = [], ...others } = rest;
     const { lengths, data } = messageList(messages);
     const started = this.#handle.made("startRun", { new: { ...others, place }, lengths }, data);
-    return recorderOf(await toldAsGiven(RUN_GIVEN_AS, started));
+    return recorderOf(await toldAsTaken({ also: ["messages"] }, toldAsGiven(RUN_GIVEN_AS, started)));
   }
 
   /**
@@ -146,7 +146,8 @@ export class Runs {
    * @throws {@link RunlogError} `not_found` when there is no such run; else as {@link list}.
    */
   async children(runId: string, options: { limit?: number | undefined; cursor?: string | undefined } = {}): Promise<Page<RunSummary>> {
-    return await this.#handle.value("childRuns", withOptions({ run: runId }, options, "what is asked for beside it"));
+    const listed = this.#handle.value("childRuns", withOptions({ run: runId }, options, "what is asked for beside it"));
+    return await toldAsTaken({ not: ["run"] }, listed);
   }
 
   /** The whole of a run; `undefined` when there is none of that id. */

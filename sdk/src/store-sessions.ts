@@ -1,4 +1,5 @@
 import { fieldsOf, objectOf, withOptions } from "./checks.js";
+import { toldAsTaken } from "./error.js";
 import type { StoreCalls } from "./generated/calls.js";
 import type { AgentInstance, CopySession, ListSessions, NewInstance, NewSession } from "./generated/types.js";
 import type { Handle } from "./handle.js";
@@ -83,7 +84,8 @@ export abstract class StoreSessions {
    * over its limit.
    */
   async updateSession(id: string, changes: SessionChanges): Promise<Session> {
-    return sessionOf(await this.#handle.value("updateSession", withOptions({ id }, changes, "the changes of a session")));
+    const updated = this.#handle.value("updateSession", withOptions({ id }, changes, "the changes of a session"));
+    return sessionOf(await toldAsTaken({ not: ["id"] }, updated));
   }
 
   /**

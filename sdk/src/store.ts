@@ -4,6 +4,7 @@ import { type Channel, check, valueOf } from "./binding.js";
 import { Chats } from "./chats.js";
 import { checkFunction, checkLimit, checkText, fieldsOf, objectOf, optionsOf } from "./checks.js";
 import { Context, Contexts } from "./context.js";
+import { toldAsTaken } from "./error.js";
 import { Flows } from "./flows.js";
 import { follow } from "./follow.js";
 import { Handle } from "./handle.js";
@@ -11,7 +12,7 @@ import { type HeadsPage, type SearchPage, unpackFound, unpackHeads } from "./hea
 import { Orchestrator, type OrchestratorOptions } from "./orchestrator.js";
 import { type LogRecord, unpackRecords } from "./packed.js";
 import { Pages } from "./pages.js";
-import { type ProgressOptions, watched } from "./progress.js";
+import { type ProgressOptions, WATCHED, watched } from "./progress.js";
 import { Runs } from "./runs.js";
 import type {
   Backup,
@@ -115,7 +116,7 @@ export class Store extends StoreSessions implements AsyncDisposable {
   async orchestrator(options: OrchestratorOptions = {}): Promise<Orchestrator> {
     const { agents = {}, ...bounds } = fieldsOf(options, "what is asked of an orchestrator");
     for (const [name, work] of Object.entries(objectOf(agents, "the functions of agents"))) checkFunction(work, name);
-    const made = await this.#handle.made("orchestrate", bounds);
+    const made = await toldAsTaken({ also: ["agents"] }, this.#handle.made("orchestrate", bounds));
     const orchestrator = new Orchestrator(made.handle("the orchestrator"), made.told.id);
     if (this.#orchestrators.length >= this.#orchestratorsMax) {
       this.#orchestrators = this.#orchestrators.filter((weak) => weak.deref() !== undefined);
@@ -278,7 +279,7 @@ export class Store extends StoreSessions implements AsyncDisposable {
     const { onProgress, signal, ...rest } = fieldsOf(options, "what a compaction is to do");
     return await watched(
       { onProgress, signal },
-      (watch, signal) => this.#handle.value("compact", { options: rest, watch }, undefined, { signal }),
+      (watch, signal) => toldAsTaken({ of: "options", also: WATCHED }, this.#handle.value("compact", { options: rest, watch }, undefined, { signal })),
       (watch) => this.#handle.value("compactProgress", { watch }, undefined, { idle: true }),
     );
   }
@@ -304,7 +305,7 @@ export class Store extends StoreSessions implements AsyncDisposable {
     const { onProgress, signal, ...rest } = fieldsOf(policy, "a policy");
     return await watched(
       { onProgress, signal },
-      (watch, signal) => this.#handle.value("retain", { policy: rest, watch }, undefined, { signal }),
+      (watch, signal) => toldAsTaken({ of: "policy", also: WATCHED }, this.#handle.value("retain", { policy: rest, watch }, undefined, { signal })),
       (watch) => this.#handle.value("retainProgress", { watch }, undefined, { idle: true }),
     );
   }

@@ -2,7 +2,7 @@ import { bytesOf } from "./binding.js";
 import type { Appended, OneRecord } from "./appends.js";
 import { type AppendHead, type Expected, RecordBatch } from "./batch.js";
 import { bytesGiven, checkLimit, fieldsOf, listOf, objectOf, optionsOf, shown, withOptions } from "./checks.js";
-import { invalid, throwIfAborted } from "./error.js";
+import { invalid, throwIfAborted, toldAsTaken } from "./error.js";
 import type { StoreCalls } from "./generated/calls.js";
 import type { Durability, GivenOp, StreamInfo } from "./generated/types.js";
 import type { Handle } from "./handle.js";
@@ -246,7 +246,8 @@ export class Streams {
     const wired = listOf(operations, "the steps of a batch").map((operation, index) =>
       wireOperation(operation, add, operations.length === 1 ? "" : `operations[${index}].`),
     );
-    const done = await this.#handle.value("commit", withOptions({ ops: wired }, options, "what is asked for beside it"), concat(contents));
+    const committed = this.#handle.value("commit", withOptions({ ops: wired }, options, "what is asked for beside it"), concat(contents));
+    const done = await toldAsTaken({ not: ["ops"] }, committed);
     const { lastPosition, ops, repeated, truncated } = done;
     return { lastPosition, operations: ops, repeated, truncated };
   }
@@ -340,7 +341,7 @@ export class Streams {
     const read = async () => await this.#handle.call("read", { ...wire, limit: left }, undefined, { signal });
     let reading = left > 0 ? read() : undefined;
     while (reading !== undefined) {
-      const page: P = unpack(bytesOf(await reading));
+      const page: P = unpack(await toldAsTaken({ also: ["signal"], not: ["stream"] }, reading.then(bytesOf)));
       const items = itemsOf(page);
       left -= items.length;
       if (range.backward) wire.last = page.next;
@@ -403,9 +404,25 @@ function bytesOrText(value: Uint8Array | string): Uint8Array {
 /** What the core takes for an id, in any of the forms of a UUID. */
 const UUID = /^(?:urn:uuid:)?\{?[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}\}?$/i;
 
+/** The fields of each step of a batch. */
+const FIELDS_OF_STEPS: Record<string, readonly string[]> = {
+  append: ["append", "records", "expected"] satisfies (keyof AppendOperation)[],
+  truncate: ["truncate", "after", "expected"] satisfies (keyof TruncateOperation)[],
+  fork: ["fork", "at", "child", "expected"] satisfies (keyof ForkOperation)[],
+  snapshot: ["snapshot", "sequence", "payload", "meta", "expected"] satisfies (keyof SnapshotOperation)[],
+  delete: ["delete", "expected"] satisfies (keyof DeleteOperation)[],
+  redact: ["redact", "reason"] satisfies (keyof RedactOperation)[],
+};
+
 /** Wherever a step of a batch is wrong, that is told here: the core reads them all as one. */
 function wireOperation(operation: StreamOperation, add: (content: Uint8Array) => number, place: string): GivenOp {
-  objectOf(operation, "a step of a batch");
+  const given = objectOf(operation, "a step of a batch");
+  const known = Object.entries(FIELDS_OF_STEPS).find(([step]) => step in given)?.[1];
+  if (known === undefined) throw invalid("a step of a batch is one of append, truncate, fork, snapshot, delete, redact");
+  for (const name of Object.keys(given)) {
+    // One that is left out unsaid may be the guard of the step.
+    if (!known.includes(name)) throw invalid(`\`${place}${name}\` is not a field that is known here; known are ${known.map((field) => `\`${field}\``).join(", ")}`);
+  }
   const id = (name: string, value: string): string => {
     if (typeof value === "string" && UUID.test(value)) return value;
     throw invalid(`\`${place}${name}\`: ${shown(value)} is not an id (a UUID)`);
@@ -438,6 +455,5 @@ function wireOperation(operation: StreamOperation, add: (content: Uint8Array) =>
     return { op: "snapshot", stream, expected, sequence, metaLength, payloadLength: add(bytesOrText(payload)) };
   }
   if ("delete" in operation) return { op: "delete", stream: streamOf("delete", operation.delete), expected: operation.expected };
-  if ("redact" in operation) return { op: "redact", position: whole(place === "" ? "position" : "redact", operation.redact), reason: operation.reason };
-  throw invalid("a step of a batch is one of append, truncate, fork, snapshot, delete, redact");
+  return { op: "redact", position: whole(place === "" ? "position" : "redact", operation.redact), reason: operation.reason };
 }

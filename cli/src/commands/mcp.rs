@@ -20,8 +20,8 @@ const AFTER_HELP: &str = "\
 It speaks the Model Context Protocol on standard input and output, for a client that starts it as a server:
   {\"mcpServers\": {\"runlog\": {\"command\": \"runlog\", \"args\": [\"--store\", \"DIR\", \"mcp\", \"--agents\", \"agents.json\"]}}}
 
-Its tools: list_available_agents, spawn_agents, list_runs, get_run, list_run_messages, get_run_message, \
-list_tool_calls, get_tool_call, list_flows.
+Its tools: list_available_agents, list_runs, get_run, list_run_messages, get_run_message, list_tool_calls, \
+get_tool_call, list_flows; and with --agents spawn_agents and send_to_run.
 
 FILE tells of agents that are programs, each of which speaks docs/agent-protocol.md:
   {\"project\": \"papers\", \"agents\": [

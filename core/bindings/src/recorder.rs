@@ -100,10 +100,10 @@ calls! {
         let stop = stop_of(kind, reason);
         write(async move { recorder.pause(stop).await })
     };
-    complete { text: Option<String> } -> Run =>
-        write(async move { recorder.complete(text.as_deref()).await });
-    fail { text: Option<String> } -> Run =>
-        write(async move { recorder.fail(text.as_deref().unwrap_or_default()).await });
-    cancel { text: Option<String> } -> Run =>
-        write(async move { recorder.cancel(text.as_deref()).await });
+    complete { summary: Option<String> } -> Run =>
+        write(async move { recorder.complete(summary.as_deref()).await });
+    fail { error: String } -> Run =>
+        write(async move { recorder.fail(&error).await });
+    cancel { summary: Option<String> } -> Run =>
+        write(async move { recorder.cancel(summary.as_deref()).await });
 }

@@ -422,18 +422,22 @@ fn a_changed_byte_is_told_wherever_it_is_and_ends_of_lines_do_not_matter() {
 
 #[test]
 fn what_is_no_archive_is_told_as_that() {
-    for (text, told) in [
-        ("", "there is nothing in it"),
-        ("Dear diary,\n", "line 1: this is no export of a store"),
+    for (bytes, told) in [
+        (&b""[..], "there is nothing in it"),
+        (b"Dear diary,\n", "line 1: this is no export of a store"),
         (
-            "{\"role\":\"user\",\"content\":\"hi\"}\n",
+            b"{\"role\":\"user\",\"content\":\"hi\"}\n",
             "line 1: this is no export of a store",
         ),
+        (
+            b"\x1f\x8b\x08\0\0\0\0\0\0\x03",
+            "line 1: this is compressed by gzip; unpack it",
+        ),
     ] {
-        let mut source = || Ok(Box::new(text.as_bytes()) as Box<dyn BufRead>);
+        let mut source = || Ok(Box::new(bytes) as Box<dyn BufRead>);
         let error = archive::import(&Store::in_memory(), None, true, &mut source).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidInput);
-        assert!(error.to_string().contains(told), "{text:?}: {error}");
+        assert!(error.to_string().contains(told), "{bytes:?}: {error}");
     }
 }
 

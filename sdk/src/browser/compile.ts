@@ -1,4 +1,5 @@
-import { RunlogError } from "../error.js";
+import { classOf } from "../checks.js";
+import { RunlogError, invalid } from "../error.js";
 
 /** What the module is made from: its address, its bytes, or the compiled module. */
 export type WasmSource = string | URL | Response | BufferSource | WebAssembly.Module;
@@ -10,6 +11,7 @@ export type WasmSource = string | URL | Response | BufferSource | WebAssembly.Mo
  * @internal
  */
 export async function compiled(source: WasmSource): Promise<WebAssembly.Module> {
+  if (typeof source === "object" && classOf(source) === "Promise") throw invalid("`wasm` is a promise; await it");
   try {
     return await compiledFrom(source);
   } catch (cause) {

@@ -2,7 +2,7 @@
 
 import { check } from "../binding.js";
 import { checkText, fieldsOf, listOf, optionsOf, shown } from "../checks.js";
-import { RunlogError, invalid, messageOf } from "../error.js";
+import { RunlogError, invalid, messageOf, toldAsTaken } from "../error.js";
 import { type ToolDefinition, toolsOf } from "../orchestrator.js";
 import type { OpenOptions } from "../generated/types.js";
 import { type Store, openedStore } from "../store.js";
@@ -155,7 +155,8 @@ async function openMountedOnce(folder: Mount, how: object, place: StorePlace): P
   const { channel, mount, unmount, figures } = await begin();
   const path = await mount(folder);
   try {
-    const store = await openedStore(channel, "open", { path, options: how }, () => unmount(path));
+    const opened = openedStore(channel, "open", { path, options: how }, () => unmount(path));
+    const store = await toldAsTaken({ of: "options", also: place.kind === "origin" ? ["fallback"] : [] }, opened);
     places.set(store, { place, ...(place.kind !== "origin" && { figures: () => figures(path) }) });
     return store;
   } catch (error) {
@@ -261,7 +262,7 @@ function folderAddress(url: string | URL): string {
 /**
  * Opens what `runlog export` or {@link Store.export} wrote: a store in memory, which has what the export has. It is a copy: what
  * is written to it isn't in the export, and is gone when it is closed. It takes a few times the export's size of memory;
- * a store's folder doesn't, with {@link openFiles}.
+ * a store's folder doesn't, with {@link openFiles}. One that was compressed by gzip is unpacked before.
  *
  * @throws {@link RunlogError} `too_large` over `bytesMax`; `invalid_input` when it isn't an export, or is damaged or cut off.
  *
@@ -269,6 +270,7 @@ function folderAddress(url: string | URL): string {
  * ```ts
  * const store = await openExport(input.files[0]);
  * const other = await openExport(await fetch("/trip.jsonl"));
+ * const packed = await openExport(file.stream().pipeThrough(new DecompressionStream("gzip"))); // trip.jsonl.gz
  * ```
  */
 export async function openExport(source: ExportSource, options: OpenExportOptions = {}): Promise<Store> {

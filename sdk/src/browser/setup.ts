@@ -14,7 +14,7 @@ export interface InitOptions {
   /**
    * The worker that does the work: one that was made from `runlog/worker`, or `false` to do it in this thread, where files
    * and the browser's file system are there in workers only. A worker of its own is started unless given; in a worker it is
-   * `false`.
+   * `false`. Its script may take its time to load, so one that isn't of `runlog/worker`, and answers nothing, is given up only after 30 s.
    */
   worker?: Worker | false | undefined;
 }

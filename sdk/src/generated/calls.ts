@@ -514,13 +514,13 @@ export interface RecorderCalls {
     reason?: string | undefined;
   }; value: Run };
   complete: { args: {
-    text?: string | undefined;
+    summary?: string | undefined;
   }; value: Run };
   fail: { args: {
-    text?: string | undefined;
+    error: string;
   }; value: Run };
   cancel: { args: {
-    text?: string | undefined;
+    summary?: string | undefined;
   }; value: Run };
 }
 

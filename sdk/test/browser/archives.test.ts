@@ -66,6 +66,9 @@ test("what is no export is told", async () => {
   await failure(openExport(await fetch(new URL("/nothing/here.jsonl", location.href))), "not_found");
   await failure(openExport(7 as never), "invalid_input");
   await failure(openExport(["text"] as never), "invalid_input");
+  expect((await failure(openExport(fetch("/x.jsonl").catch(() => undefined) as never), "invalid_input")).message).toContain("not a promise; await it");
+  const packed = new Blob(["x"]).stream().pipeThrough(new CompressionStream("gzip"));
+  expect((await failure(openExport(packed), "invalid_input")).message).toContain("this is compressed by gzip; unpack it");
   await failure(openExport(new Blob(), { bytesMax: 0 }), "invalid_input");
   await failure(openExport(new Blob(), { max: 1 } as never), "invalid_input");
 });

@@ -42,6 +42,7 @@ test("what isn't known, is no worker, or is one of somebody else's is refused", 
   expect((await failure(init({ wasmUrl: address } as never), "invalid_input")).message).toContain('"wasmUrl"');
   expect((await failure(init({ worker: "worker.js" } as never), "invalid_input")).message).toContain("give a Worker, or false");
   await failure(init([address] as never), "invalid_input");
+  expect((await failure(init({ wasm: Promise.resolve(address) as never, worker: newWorker() }), "invalid_input")).message).toBe("`wasm` is a promise; await it");
   const other = URL.createObjectURL(new Blob(["onmessage = () => postMessage('hello')"], { type: "text/javascript" }));
   const silent = spawnWorker(new Worker(other), Promise.resolve(undefined), () => {}, 200);
   expect((await failure(silent, "io")).message).toContain("make it from runlog/worker");

@@ -170,3 +170,8 @@ test("stores are listed and deleted by name, whatever is in it", async () => {
     expect(await listStores()).not.toContain(name);
   }
 });
+
+test("an option that isn't known is told with those of a store in a browser", async () => {
+  const { message } = await failure(open(await freshName(), { fallbak: "memory" } as never), "invalid_input");
+  expect(message).toMatch(/`fallbak` is not a field that is known here; known are .*`lockTimeoutMs`.*`fallback`$/);
+});

@@ -131,6 +131,7 @@ describe.each(places)("mistakes $name", ({ fresh }) => {
       const [status, error] = await ends(store, (async () => returned) as never);
       expect([status, error]).toEqual(["failed", expect.stringContaining(says)]);
     }
+    expect(await ends(store, (async () => ({ sumary: "x" })) as never)).toEqual(["failed", expect.stringMatching(/known are `summary`, `paused`$/)]);
     const generator = (async function* () { yield 1; }) as never;
     expect(await ends(store, generator)).toEqual(["failed", expect.stringContaining("whose body never ran")]);
     expect(await ends(store, async () => {})).toEqual(["completed", undefined]);
@@ -260,6 +261,40 @@ describe.each(places)("mistakes $name", ({ fresh }) => {
     expect(await told(7)).toBe(`\`options.durability\`: 7 ${wanted}`);
     expect(await told({ intervalMs: -1 })).toBe("`options.durability.intervalMs`: -1 is not a whole number, 0 or more");
     expect(await told({ interval: 5 })).toContain("`options.durability`: `interval` is not a field that is known here");
+  });
+
+  test("a promise that nobody awaited is told as one", async () => {
+    const store = await fresh();
+    const forgotten = Promise.resolve(new Uint8Array()) as never;
+    const run = await started(store);
+    const calls = [
+      () => store.import(forgotten),
+      () => store.streams.commit(forgotten),
+      () => store.runs.start(forgotten),
+      () => store.retain(forgotten),
+      () => run.complete(forgotten),
+      () => run.recordToolResults(forgotten),
+    ];
+    for (const call of calls) expect((await failure(call(), "invalid_input")).message).toMatch(/a promise.*; await it/);
+  });
+
+  test("a BigInt is told by its field", async () => {
+    const store = await fresh();
+    const run = await started(store);
+    const told = async (call: Promise<unknown>) => (await failure(call, "invalid_input")).message;
+    const wanted = "is a BigInt, which JSON has no form for; give a number, or its text";
+    expect(await told(run.recordMessage({ role: "user", content: [{ type: "text", of: 1n }] as never }))).toBe(`\`content[0].of\` ${wanted}`);
+    expect(await told(run.describe({ usage: { cost: { all: 1n } } as never }))).toBe(`\`usage.cost.all\` ${wanted}`);
+    expect(await told(store.runs.start({ session: {}, agentName: "a", metadata: { ticket: 7n } as never }))).toBe(`\`metadata.ticket\` ${wanted}`);
+    expect(await told(run.recordMessage(1n as never))).toBe(`the value ${wanted}`);
+  });
+
+  test("how a run ended is told by the field that it is given as", async () => {
+    const run = await started(await fresh());
+    for (const call of [run.complete({ summary: "x" } as never), run.cancel({ summary: "x" } as never)]) {
+      expect((await failure(call, "invalid_input")).message).toBe('`summary`: {"summary":"x"} is not a text');
+    }
+    expect((await run.refresh()).status).toBe("running");
   });
 
   test("options that have no fields are refused", async () => {

@@ -43,6 +43,10 @@ pub(super) fn each_line(
         if bytes.trim_ascii().is_empty() {
             continue;
         }
+        if number == 1 && bytes.starts_with(GZIP) {
+            let why = "this is compressed by gzip; unpack it, and import what comes out";
+            return Err(refused(number, why));
+        }
         let line = decode(&bytes).map_err(|why| match open {
             Some(_) => refused(number, &why),
             None if is_over => refused(number, &why),
@@ -105,6 +109,9 @@ pub(super) fn each_line(
     }
     Ok(())
 }
+
+/// The first bytes of what gzip wrote.
+const GZIP: &[u8] = b"\x1f\x8b";
 
 /// When the first record of an archive was written: milliseconds since 1970-01-01 UTC. `None` if it has none.
 ///

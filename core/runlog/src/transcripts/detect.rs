@@ -23,6 +23,10 @@ const LINES_MAX: usize = 100;
 /// assert!(detect(b"a,b,c\n1,2,3\n").is_err());
 /// ```
 pub fn detect(bytes: &[u8]) -> Result<Format> {
+    if bytes.starts_with(GZIP) {
+        let what = "this is compressed by gzip; unpack it, and import what comes out";
+        return Err(Error::new(ErrorKind::InvalidInput, what));
+    }
     let bytes = bytes.strip_prefix(BOM).unwrap_or(bytes);
     let mut lines = bytes
         .split(|byte| *byte == b'\n')
@@ -61,6 +65,9 @@ pub(super) fn not_text() -> Error {
         "not text: there is a NUL byte near its beginning; a transcript is JSON in UTF-8",
     )
 }
+
+/// The first bytes of what gzip wrote.
+const GZIP: &[u8] = b"\x1f\x8b";
 
 /// The byte order mark that some programs begin a UTF-8 file with.
 pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";

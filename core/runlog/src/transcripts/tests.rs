@@ -75,6 +75,11 @@ fn what_is_no_transcript_is_refused_by_name() {
         let error = parse(text.as_bytes(), Options::default()).unwrap_err();
         assert!(error.to_string().contains(told), "{text:?}: {error}");
     }
+    let packed = detect(b"\x1f\x8b\x08\0\0\0\0\0\0\x03").unwrap_err();
+    assert!(
+        packed.to_string().contains("compressed by gzip"),
+        "{packed}"
+    );
     let latin = b"{\"role\":\"user\",\"content\":\"caf\xe9\"}\n";
     for error in [
         detect(latin).unwrap_err(),
