@@ -7,11 +7,14 @@ import type { StoreCalls } from "./generated/calls.js";
 import type { Durability, GivenOp, StreamInfo } from "./generated/types.js";
 import type { Handle } from "./handle.js";
 import { concat, stringify, utf8 } from "./json.js";
-import { type LogRecord, type RecordPage, unpackRecords, unpackValues } from "./packed.js";
+import { LogRecord, type RecordPage, unpackRecords, unpackValues } from "./packed.js";
 import { Pages } from "./pages.js";
 
-/** A record to append: bytes, text, or with a kind and metadata; `json` is a value that is kept as JSON. */
-export type NewRecord = Uint8Array | string | PayloadRecord | JsonRecord;
+/**
+ * A record to append: bytes, text, or with a kind and metadata; `json` is a value that is kept as JSON. One that was read is appended again, as
+ * a new one with the same kind, metadata and payload.
+ */
+export type NewRecord = Uint8Array | string | PayloadRecord | JsonRecord | LogRecord;
 
 /** What an append asks for beside its records. */
 export interface AppendRecordsOptions {
@@ -392,10 +395,20 @@ function oneRecord(record: NewRecord): OneRecord {
   if (typeof record !== "object" || record === null) {
     throw invalid(`a record is bytes, text, or an object with payload or json, not ${shown(record)}`);
   }
+  if (record instanceof LogRecord) {
+    if (record.redacted) throw invalid(`the record at position ${record.position} was redacted: there is nothing left of it to append`);
+    return { payload: record.payload, kind: record.kind, meta: record.meta };
+  }
+  for (const name of Object.keys(record)) {
+    if (!RECORD_FIELDS.includes(name)) throw invalid(`a record has no field ${shown(name)}, but ${RECORD_FIELDS.join(", ")}`);
+  }
+  if ("json" in record && "payload" in record) throw invalid("a record has a payload or json, not both");
   if ("json" in record) return { payload: stringify(record.json), kind: record.kind, meta: record.meta };
   if ("payload" in record) return { payload: record.payload, kind: record.kind, meta: record.meta };
   throw invalid("a record is bytes, text, or an object with payload or json");
 }
+
+const RECORD_FIELDS: readonly string[] = ["payload", "json", "kind", "meta"] satisfies (keyof PayloadRecord | keyof JsonRecord)[];
 
 function bytesOrText(value: Uint8Array | string): Uint8Array {
   return typeof value === "string" ? utf8(value) : bytesGiven(value, "what is saved");

@@ -50,6 +50,27 @@ describe.each(places)("streams $name", ({ fresh }) => {
     expect(await store.streams.read(id).toArray()).toHaveLength(1);
   });
 
+  test("a field that a record hasn't is refused, and one that was read is appended again", async () => {
+    const store = await fresh();
+    const stream = store.newId();
+    await store.streams.append(stream, [{ payload: "kept", kind: 7, meta: bytes(9) }, "redacted"]);
+    const [kept, redacted] = await store.streams.read(stream).toArray();
+    for (const [record, says] of [
+      [{ payload: "x", metadata: bytes(1) }, "a record has no field \"metadata\", but payload, json, kind, meta"],
+      [{ json: 1, Kind: 1 }, "no field \"Kind\""],
+      [{ json: 1, payload: "x" }, "a payload or json, not both"],
+    ] as const) {
+      expect((await failure(store.streams.append(stream, record as never), "invalid_input")).message).toContain(says);
+      const batch = store.streams.commit([{ append: stream, records: [record as never] }]);
+      expect((await failure(batch, "invalid_input")).message).toContain(says);
+    }
+    await store.streams.append(stream, kept ?? []);
+    await store.redact(redacted?.position as number, "a name");
+    const read = await store.streams.read(stream).toArray();
+    expect(read.map((record) => [record.kind, record.text(), [...record.meta]])).toEqual([[7, "kept", [9]], [0, "", []], [7, "kept", [9]]]);
+    expect((await failure(store.streams.append(stream, read[1] ?? []), "invalid_input")).message).toContain("was redacted");
+  });
+
   test("records are kept byte for byte, with their kind and metadata", async () => {
     const store = await fresh();
     const stream = store.newId();
