@@ -5,7 +5,7 @@ use std::io::{BufRead, ErrorKind as IoErrorKind, Read};
 use runlog_log::crc::Hasher;
 
 use super::lines::{Counts, LINE_BYTES_MAX, Line, decode};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, ErrorKind, Result, transcripts::compressed};
 
 /// Passes on the lines of an archive in order, with their numbers.
 ///
@@ -43,8 +43,9 @@ pub(super) fn each_line(
         if bytes.trim_ascii().is_empty() {
             continue;
         }
-        if number == 1 && bytes.starts_with(GZIP) {
-            let why = "this is compressed by gzip; unpack it, and import what comes out";
+        if number == 1
+            && let Some(why) = compressed(&bytes)
+        {
             return Err(refused(number, why));
         }
         let line = decode(&bytes).map_err(|why| match open {
@@ -109,9 +110,6 @@ pub(super) fn each_line(
     }
     Ok(())
 }
-
-/// The first bytes of what gzip wrote.
-const GZIP: &[u8] = b"\x1f\x8b";
 
 /// When the first record of an archive was written: milliseconds since 1970-01-01 UTC. `None` if it has none.
 ///

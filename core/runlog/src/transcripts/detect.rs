@@ -23,8 +23,7 @@ const LINES_MAX: usize = 100;
 /// assert!(detect(b"a,b,c\n1,2,3\n").is_err());
 /// ```
 pub fn detect(bytes: &[u8]) -> Result<Format> {
-    if bytes.starts_with(GZIP) {
-        let what = "this is compressed by gzip; unpack it, and import what comes out";
+    if let Some(what) = compressed(bytes) {
         return Err(Error::new(ErrorKind::InvalidInput, what));
     }
     let bytes = bytes.strip_prefix(BOM).unwrap_or(bytes);
@@ -66,8 +65,11 @@ pub(super) fn not_text() -> Error {
     )
 }
 
-/// The first bytes of what gzip wrote.
-const GZIP: &[u8] = b"\x1f\x8b";
+/// What to say of a file that is compressed.
+pub(crate) fn compressed(bytes: &[u8]) -> Option<&'static str> {
+    let is_gzip = bytes.starts_with(b"\x1f\x8b");
+    is_gzip.then_some("this is compressed by gzip; unpack it, and import what comes out")
+}
 
 /// The byte order mark that some programs begin a UTF-8 file with.
 pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";

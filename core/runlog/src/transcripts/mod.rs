@@ -32,6 +32,7 @@ mod values;
 mod write;
 
 pub use about::ImportMark;
+pub(crate) use detect::compressed;
 pub use detect::detect;
 pub use parser::{LINE_BYTES_MAX, Options, Parser, parse};
 pub use runlog_model::NewContextEvent;
