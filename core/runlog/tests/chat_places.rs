@@ -9,11 +9,12 @@ use std::sync::{
 };
 
 use runlog::{
+    ErrorKind,
     backend::{Backend, BackendFuture, Decorator},
     blocking::{Chats, Store},
     chats::{
-        Chat, ChatMessage, ChatRole, ListMessages, ListSteps, MessageFilter, Step, StepStatus,
-        StepType, Updates,
+        Chat, ChatMessage, ChatRole, ListMessages, ListSteps, MessageFilter, NewRequest, Step,
+        StepStatus, StepType, Updates,
     },
     log::{
         Batch, FindOptions, Label, Op, Page, Position, ReadOptions, Sequence, StreamId, StreamInfo,
@@ -532,6 +533,8 @@ enum Asked {
     WhereItWillEnd,
     WhereItEnds,
     ForALabel,
+    /// The whole store was asked, for a label.
+    ForALabelElsewhere,
     ForItsRecords,
 }
 
@@ -578,7 +581,10 @@ impl Decorator for Meanwhile {
         Box::pin(async move {
             let stream = options.stream;
             let page = self.inner.find(label, options).await;
-            self.asked(stream, Asked::ForALabel);
+            match stream {
+                Some(_) => self.asked(stream, Asked::ForALabel),
+                None => self.asked(Some(self.chat), Asked::ForALabelElsewhere),
+            }
             page
         })
     }
@@ -586,13 +592,20 @@ impl Decorator for Meanwhile {
 
 /// A handle that has nothing in memory, beside which something is done once a chat was asked.
 fn beside(store: &Store, after: Asked, work: impl FnOnce() + Send + 'static) -> Chats {
-    let meanwhile = Meanwhile {
+    let (chats, meanwhile) = beside_later(store, after);
+    *meanwhile.work.lock().unwrap() = Some(Box::new(work));
+    chats
+}
+
+/// The same, with what is done given later.
+fn beside_later(store: &Store, after: Asked) -> (Chats, Arc<Meanwhile>) {
+    let meanwhile = Arc::new(Meanwhile {
         inner: store.backend().clone(),
         chat: StreamId(store.find_session(CHAT).unwrap().id.0),
         after,
-        work: Mutex::new(Some(Box::new(work))),
-    };
-    Store::with_backend(Arc::new(meanwhile)).chats()
+        work: Mutex::new(None),
+    });
+    (Store::with_backend(meanwhile.clone()).chats(), meanwhile)
 }
 
 #[test]
@@ -812,4 +825,31 @@ fn a_message_that_is_saved_while_another_is_put_in_front_of_all_is_the_last() {
     assert_eq!(saved[0].sequence, 4);
     let ids: Vec<_> = told(&store).into_iter().map(|it| it.message_id).collect();
     assert_eq!(ids, ["a", "first", "b", "d", "e"]);
+}
+
+#[test]
+fn an_id_that_is_taken_while_a_request_is_written_into_a_chat_of_another_order_is_refused() {
+    let store = of_three();
+    let chats = store.chats();
+    let numbered = |id: &str, sequence| ChatMessage {
+        sequence,
+        ..named(id)
+    };
+    chats
+        .save_messages(CHAT, vec![numbered("first", 1)])
+        .unwrap();
+    let (known, meanwhile) = beside_later(&store, Asked::ForALabelElsewhere);
+    let asked = ChatMessage::text(ChatRole::User, "Oslo?");
+    let mut request = known
+        .begin_request(CHAT, NewRequest::new("weather"), asked)
+        .unwrap();
+    request.send(numbered("taken", 9)).unwrap();
+    *meanwhile.work.lock().unwrap() = Some(Box::new(move || {
+        chats.save_messages(CHAT, vec![named("taken")]).unwrap();
+    }));
+    let error = request.flush().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+    assert!(meanwhile.work.lock().unwrap().is_none());
+    let ids = told(&store).into_iter().map(|it| it.message_id);
+    assert_eq!(ids.filter(|id| id.starts_with("taken")).count(), 1);
 }

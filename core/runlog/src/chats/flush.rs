@@ -133,8 +133,6 @@ pub(super) async fn place_of(
     }
     let shared = store.chat_fold(session).await?;
     let fold = shared.read();
-    Ok((
-        Sequence(fold.last_sequence()),
-        Some(fold.last_message_sequence()),
-    ))
+    // Not the end of the fold: what was written since the ids were looked up may have taken one of them.
+    Ok((last, Some(fold.last_message_sequence())))
 }
