@@ -1067,3 +1067,31 @@ fn taken_back_batches_leave_no_trace_in_what_the_writer_knows() {
     append(&store, stream(9), "again");
     assert_eq!(payloads(&store, stream(9)), ["again"]);
 }
+
+#[test]
+fn a_key_of_a_batch_that_appends_nothing_is_refused_by_what_is_missing() {
+    let store = Store::in_memory(OpenOptions::default()).unwrap();
+    let [empty, full] = [store.new_id(), store.new_id()].map(StreamId);
+    let append = |stream, expected, records| Op::Append {
+        stream,
+        expected,
+        records,
+    };
+    let refused = |ops| {
+        let batch = Batch::new(ops).with_key(b"key");
+        let error = store.commit(&batch).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        error.to_string()
+    };
+    // With nothing in it, what it expects doesn't matter.
+    for expected in [Expected::Any, Expected::Absent] {
+        let told = refused(vec![append(empty, expected, vec![])]);
+        assert!(told.contains("append at least one record"), "{told}");
+    }
+    let record = NewRecord::data(b"x");
+    let told = refused(vec![
+        append(empty, Expected::Any, vec![]),
+        append(full, Expected::Any, vec![record]),
+    ]);
+    assert!(told.contains("which last sequence it expects"), "{told}");
+}

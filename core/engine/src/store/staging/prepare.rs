@@ -64,6 +64,7 @@ pub(crate) fn prepare(batch: &Batch<'_>) -> Result<Prepared> {
         index_bytes_max: 0,
     };
     let mut records_max = 0;
+    let mut unstated = None;
     for op in &batch.ops {
         match op {
             Op::Append {
@@ -72,8 +73,8 @@ pub(crate) fn prepare(batch: &Batch<'_>) -> Result<Prepared> {
                 records,
             } => {
                 let is_stated = matches!(expected, Expected::Last(_) | Expected::Absent);
-                if records.is_empty() && batch.key.is_some() && !is_stated {
-                    return Err(nothing_to_repeat(stream));
+                if records.is_empty() && !is_stated {
+                    unstated = Some(stream);
                 }
                 prepared.bodies.reserve(records.len());
                 for record in records {
@@ -121,6 +122,9 @@ pub(crate) fn prepare(batch: &Batch<'_>) -> Result<Prepared> {
             ErrorKind::InvalidInput,
             "a batch with an idempotency key must append at least one record: the key is kept beside it",
         ));
+    }
+    if let Some(stream) = unstated.filter(|_| batch.key.is_some()) {
+        return Err(nothing_to_repeat(stream));
     }
     prepared.index_bytes_max += index::KEY_ROW_BYTES as u64 + 16;
     if prepared.bytes_max > BATCH_BYTES_MAX as u64 || records_max > BATCH_RECORDS_MAX {
