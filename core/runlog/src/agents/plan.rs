@@ -10,7 +10,7 @@ use super::{
     create::NewChild,
     inner::{AgentWork, Inner},
 };
-use crate::{Error, ErrorKind, Result, kernel::lookup::live_session};
+use crate::{Error, ErrorKind, Result};
 
 /// The longest task: 16 MiB.
 const TASK_BYTES_MAX: usize = 16 << 20;
@@ -65,11 +65,7 @@ impl Inner {
             ));
         }
         self.check_room(count)?;
-        self.store
-            .shared
-            .catalog
-            .read(|catalog| live_session(catalog, run.session_id).map(|_| ()))
-            .await?
+        self.store.shared.catalog.check_live(run.session_id).await
     }
 
     /// Plans one request. Unless fatal, an error refuses this request alone.
