@@ -35,12 +35,9 @@ impl Inner {
         let (run, options) = (parent.recorder.run(), &self.options);
         if count > options.spawn_max {
             let max = options.spawn_max;
-            return Err(Error::new(
-                ErrorKind::TooLarge,
-                format!(
-                    "{count} sub-agents are asked for at once, at most {max} are allowed; ask for fewer"
-                ),
-            ));
+            return Err(Error::too_large(format!(
+                "{count} sub-agents are asked for at once, at most {max} are allowed; ask for fewer"
+            )));
         }
         if parent.depth >= options.depth_max {
             let (depth, max) = (parent.depth + 1, options.depth_max);
@@ -90,12 +87,9 @@ impl Inner {
         max_steps::check(request.max_steps)?;
         if request.task.len() > TASK_BYTES_MAX {
             let length = request.task.len();
-            return Err(Error::new(
-                ErrorKind::TooLarge,
-                format!(
-                    "the task has {length} bytes, at most {TASK_BYTES_MAX} are allowed; shorten it"
-                ),
-            ));
+            return Err(Error::too_large(format!(
+                "the task has {length} bytes, at most {TASK_BYTES_MAX} are allowed; shorten it"
+            )));
         }
         let timeout = request
             .timeout
