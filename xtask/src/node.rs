@@ -49,26 +49,14 @@ pub(crate) fn test(report: &mut Report) {
 pub(crate) fn quick(report: &mut Report) {
     report.check("types of TypeScript", check_types);
     report.count("contracts of the npm package", || {
-        match ensure_node()
-            .and_then(|()| install("."))
-            .and_then(|()| addon::build_here(Profile::Dev))
-        {
-            Ok(_) => vitest("test:quick"),
-            Err(why) => (Counts::failed(), why),
-        }
+        vitest_with_addon("test:quick")
     });
 }
 
 /// `integrations`: the packed package with third-party packages, which are installed anew each time.
 pub(crate) fn integrations(report: &mut Report) {
     report.count("integrations of the npm package", || {
-        match ensure_node()
-            .and_then(|()| install("."))
-            .and_then(|()| addon::build_here(Profile::Dev))
-        {
-            Ok(_) => vitest("test:integrations"),
-            Err(why) => (Counts::failed(), why),
-        }
+        vitest_with_addon("test:integrations")
     });
 }
 
@@ -158,6 +146,17 @@ fn npm(arguments: &[&str]) -> Command {
     let mut command = command(if cfg!(windows) { "npm.cmd" } else { "npm" });
     command.args(arguments);
     command
+}
+
+/// As [`vitest`], with the addon built first.
+fn vitest_with_addon(script: &str) -> (Counts, String) {
+    match ensure_node()
+        .and_then(|()| install("."))
+        .and_then(|()| addon::build_here(Profile::Dev))
+    {
+        Ok(_) => vitest(script),
+        Err(why) => (Counts::failed(), why),
+    }
 }
 
 /// Runs a script of the SDK's that runs tests, and reads how many there were.

@@ -83,6 +83,20 @@ pub(crate) struct Refusal {
     pub(crate) is_echo: bool,
 }
 
+impl Refusal {
+    /// The refusal of a line that is neither `done` nor of a type that only Runlog writes.
+    pub(crate) fn new(id: Option<RawJson>, line: u64, code: &'static str, message: String) -> Self {
+        Self {
+            id,
+            line,
+            code,
+            message,
+            is_done: false,
+            is_echo: false,
+        }
+    }
+}
+
 /// The kind of a failure caused by the agent: the program doesn't speak the protocol.
 pub(crate) const UNSUPPORTED_PROTOCOL: &str = "unsupported_protocol";
 
@@ -276,14 +290,7 @@ impl FromAgent {
     /// # Errors
     /// The refusal to send to the agent.
     pub(crate) fn read(line: &[u8], number: u64) -> Result<Self, Refusal> {
-        let refusal = |id: Option<RawJson>, code, message: String| Refusal {
-            id,
-            line: number,
-            code,
-            message,
-            is_done: false,
-            is_echo: false,
-        };
+        let refusal = |id, code, message| Refusal::new(id, number, code, message);
         if !line.trim_ascii_start().starts_with(b"{") {
             return Err(refusal(
                 None,

@@ -210,21 +210,11 @@ impl Recorder {
 
     /// Parses a line; `None` if it is blank.
     fn read(&self, line: Line) -> Option<std::result::Result<FromAgent, Refusal>> {
-        let refusal = |code, message| {
-            Err(Refusal {
-                id: None,
-                line: self.lines,
-                code,
-                message,
-                is_done: false,
-                is_echo: false,
-            })
-        };
         match line {
             Line::TooLong(bytes) => {
                 let message =
                     format!("the line has {bytes} bytes, at most {LINE_BYTES_MAX} are read");
-                Some(refusal("too_large", message))
+                Some(Err(Refusal::new(None, self.lines, "too_large", message)))
             }
             Line::Whole(bytes) | Line::Partial(bytes) if bytes.trim_ascii().is_empty() => None,
             Line::Whole(bytes) => Some(FromAgent::read(&bytes, self.lines)),
@@ -313,14 +303,7 @@ impl Recorder {
             return None;
         }
         self.refused += 1;
-        let refusal = |code| Refusal {
-            id,
-            line,
-            code,
-            message: error.to_string(),
-            is_done: false,
-            is_echo: false,
-        };
+        let refusal = |code| Refusal::new(id, line, code, error.to_string());
         Some(match error.kind() {
             ErrorKind::LimitReached => {
                 self.budget_spent = true;

@@ -84,15 +84,7 @@ impl Spawner {
                     } else {
                         "spawn_refused"
                     };
-                    ToAgent::Error(&Refusal {
-                        id,
-                        line,
-                        code,
-                        message: error.to_string(),
-                        is_done: false,
-                        is_echo: false,
-                    })
-                    .line()
+                    ToAgent::Error(&Refusal::new(id, line, code, error.to_string())).line()
                 }
             };
             sender.send(answer);
@@ -159,13 +151,6 @@ impl Parent {
 /// The answer to a request for agents if none can be spawned.
 pub(crate) fn none(ask: &Ask) -> Vec<u8> {
     let message = "there are no agents to spawn; start runlog with --agents FILE".to_owned();
-    let refusal = Refusal {
-        id: ask.id.clone(),
-        line: ask.line,
-        code: "no_agents",
-        message,
-        is_done: false,
-        is_echo: false,
-    };
+    let refusal = Refusal::new(ask.id.clone(), ask.line, "no_agents", message);
     ToAgent::Error(&refusal).line()
 }

@@ -11,7 +11,7 @@ use runlog::{
 use crate::{
     args::{Global, at_least},
     failure::{Exit, Failure, Result},
-    mcp::{AGENTS_MAX, AgentsFile, CommandAgent, Lines, Server},
+    mcp::{AGENTS_MAX, AgentsFile, CommandAgent, Lines, Server, runtime},
     signals::signalled,
     store,
 };
@@ -54,12 +54,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(global: &Global, args: &Args) -> Result<Exit> {
-    let tokio = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .max_blocking_threads(AGENTS_MAX + 8)
-        .build()
-        .map_err(|error| Failure::io(&error, "can't start"))?;
+    let tokio = runtime()?;
     let served = tokio.block_on(serve(global, args));
     // Otherwise dropping the runtime would wait for a pending read of standard input.
     tokio.shutdown_background();

@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde::Deserialize;
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Runtime};
 
 use runlog::{
     RawJson, Role, RunId,
@@ -25,6 +25,16 @@ const SUMMARY_BYTES_MAX: usize = 64 << 10;
 /// The most agents that are begun and not ended at one time. Each has a thread that waits for its program's output, also while
 /// it waits for agents of its own: with fewer threads those could never begin.
 pub(crate) const AGENTS_MAX: usize = 65_536;
+
+/// A runtime with a thread for each of them, and a few for all else that blocks.
+pub(crate) fn runtime() -> Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .max_blocking_threads(AGENTS_MAX + 8)
+        .build()
+        .map_err(|error| Failure::io(&error, "can't start"))
+}
 
 /// Runs a program for each run of an agent.
 pub(crate) struct CommandAgent {

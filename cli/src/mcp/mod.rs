@@ -9,6 +9,6 @@ mod server;
 mod transport;
 
 pub(crate) use config::AgentsFile;
-pub(crate) use executor::{AGENTS_MAX, CommandAgent};
+pub(crate) use executor::{AGENTS_MAX, CommandAgent, runtime};
 pub(crate) use server::Server;
 pub(crate) use transport::Lines;

@@ -173,8 +173,7 @@ impl Embedded {
                 return self.engine.last_position();
             }
             if cfg!(target_family = "wasm") {
-                return Err(Error::new(
-                    ErrorKind::InvalidInput,
+                return Err(Error::invalid(
                     "a thread can't be blocked here; use the async store",
                 ));
             }

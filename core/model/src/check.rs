@@ -56,18 +56,22 @@ pub(crate) fn sequence(what: &str, sequence: u64) -> Result<()> {
 
 /// Checks a sequence that a caller gave: it has to leave room for those that the store assigns after it.
 pub(crate) fn given_sequence(what: &str, id: &str, sequence: u64) -> Result<()> {
-    if id.is_empty() {
-        return sequence_up_to(
-            &format!("the {what}'s sequence"),
-            sequence,
-            CHAT_SEQUENCE_GIVEN_MAX,
-        );
+    let what = if id.is_empty() {
+        format!("the {what}'s sequence")
+    } else {
+        format!("the sequence of {what} {id:?}")
+    };
+    sequence_up_to(&what, sequence, CHAT_SEQUENCE_GIVEN_MAX)
+}
+
+/// Checks that a sequence isn't left to the store.
+pub(crate) fn chosen_sequence(what: &str, id: &str, sequence: u64) -> Result<()> {
+    if sequence == 0 {
+        return Err(Error::invalid(format!(
+            "the sequence of {what} {id:?} would be 0; sequences count from 1"
+        )));
     }
-    sequence_up_to(
-        &format!("the sequence of {what} {id:?}"),
-        sequence,
-        CHAT_SEQUENCE_GIVEN_MAX,
-    )
+    Ok(())
 }
 
 fn sequence_up_to(what: &str, sequence: u64, max: u64) -> Result<()> {

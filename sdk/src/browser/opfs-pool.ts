@@ -75,7 +75,7 @@ function readSlot(bytes: Uint8Array): { name: string; generation: number } | und
 }
 
 /** Opens a file of the pool; `undefined` when it isn't there and isn't to be made. */
-export async function openPooled(folder: FileSystemDirectoryHandle, name: string, create: boolean): Promise<Pooled | undefined> {
+async function openPooled(folder: FileSystemDirectoryHandle, name: string, create: boolean): Promise<Pooled | undefined> {
   const open = async () => {
     const file = await folder.getFileHandle(name, { create });
     if (file.createSyncAccessHandle === undefined) throw new RunlogError("io", NO_FILES_HERE);

@@ -88,12 +88,13 @@ export function createMockQuery<Query extends QueryFn = MockQuery>(options: Mock
       const [asked, recorded] = [params.prompt, call.input.prompt].map((text) => JSON.stringify(text));
       throw invalid(`${nodeId} call ${callIndex} was recorded with the prompt ${recorded}, not ${asked}; record it again`);
     }
+    // Copies, so that whoever changes them doesn't change the fixture.
     for (const event of call.events) {
-      yield copyOf(event);
+      yield structuredClone(event);
       if (signal?.aborted) throw abortedError(signal);
     }
     if (call.output.error !== undefined) throw new Error(call.output.error);
-    yield { type: "result", subtype: "success", ...copyOf(call.output) };
+    yield { type: "result", subtype: "success", ...structuredClone(call.output) };
   };
   return mockQuery as unknown as Query;
 }
@@ -139,11 +140,6 @@ function nodeOf(params: QueryParams, fixtures: FixtureSet, callCounts: Map<strin
 function signalOf(params: QueryParams): AbortSignal | undefined {
   const controller = isObject(params.options) ? params.options["abortController"] : undefined;
   return controller instanceof AbortController ? controller.signal : undefined;
-}
-
-/** A copy, so that whoever changes it doesn't change the fixture. */
-function copyOf<T>(value: T): T {
-  return structuredClone(value);
 }
 
 function isText(value: unknown): value is string {

@@ -207,7 +207,6 @@ function fixtureEventOf(event: AgentEvent): FixtureEvent {
   return start;
 }
 
-/** What a value is in JSON, without what it doesn't tell. */
 /** A message as it is now; without what can't be copied, such as functions, since the agent takes it all the same. */
 function copied(message: ClaudeMessageInput): ClaudeMessageInput {
   try {
@@ -217,6 +216,7 @@ function copied(message: ClaudeMessageInput): ClaudeMessageInput {
   }
 }
 
+/** What a value is in JSON, without what it doesn't tell. */
 function plain(value: object): unknown {
   const telling = (key: string, field: unknown) => {
     if (UNTOLD.has(key) || typeof field === "function" || typeof field === "bigint") return undefined;

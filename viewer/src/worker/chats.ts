@@ -1,6 +1,6 @@
 // A chat is a lane of its session: its messages are the entries, with what was changed in them and what was deleted.
 
-import { chatMessage, isObject } from "./content.js";
+import { chatMessage, isObject, jsonOf } from "./content.js";
 import { Alive, Entries, NONE } from "./entries.js";
 import type { Family } from "./family.js";
 import type { LogIndex } from "./index.js";
@@ -29,13 +29,13 @@ export function takeOfChat(lane: ChatLane, record: SourceRecord, row: number): v
     const id = record.redacted ? undefined : idIn(record.payload);
     if (id !== undefined && !chat.entries.has(id)) chat.entries.set(id, entry);
   } else if (record.kind === Kind.ChatMessageChanged && !record.redacted) {
-    const entry = entryNamed(chat, jsonOf(record.payload)["message_id"]);
+    const entry = entryNamed(chat, jsonOf(utf8.decode(record.payload))["message_id"]);
     if (entry === undefined) return;
     const others = chat.changes.get(entry);
     if (others === undefined) chat.changes.set(entry, [row]);
     else others.push(row);
   } else if (record.kind === Kind.ChatMessagesDeleted && !record.redacted) {
-    const ids = jsonOf(record.payload)["message_ids"];
+    const ids = jsonOf(utf8.decode(record.payload))["message_ids"];
     lane.truncations.push(row);
     for (const id of Array.isArray(ids) ? ids : []) {
       const entry = entryNamed(chat, id);
@@ -128,17 +128,8 @@ function nameAll(chat: Chat): void {
 
 function idIn(payload: Uint8Array): string | undefined {
   const head = /^\{(?:"id":\d+,)?"message_id":("(?:[^"\\]|\\.)*")/.exec(utf8.decode(payload.subarray(0, HEAD_BYTES)));
-  const id = head === null ? jsonOf(payload)["message_id"] : JSON.parse(head[1] as string);
+  const id = head === null ? jsonOf(utf8.decode(payload))["message_id"] : JSON.parse(head[1] as string);
   return typeof id === "string" && id !== "" ? id : undefined;
-}
-
-function jsonOf(payload: Uint8Array): Json {
-  try {
-    const value: unknown = JSON.parse(utf8.decode(payload));
-    return isObject(value) ? value : {};
-  } catch {
-    return {};
-  }
 }
 
 // As `core/model/src/chat/copied.rs` has it: FNV-1a of 128 bits.

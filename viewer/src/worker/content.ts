@@ -6,8 +6,8 @@ import { Kind } from "./kinds.js";
 type Json = Record<string, unknown>;
 
 /** What a row shows of a text, at most. */
-export const PREVIEW_CHARS = 4000;
-export const PREVIEW_LINES = 12;
+const PREVIEW_CHARS = 4000;
+const PREVIEW_LINES = 12;
 
 export interface Said {
   text: string;
@@ -18,6 +18,16 @@ export interface Said {
 
 export function isObject(value: unknown): value is Json {
   return typeof value === "object" && value !== null && !Array.isArray(value) && exactDigits(value) === undefined;
+}
+
+/** The fields of what a text of JSON says; none where it is no object. */
+export function jsonOf(text: string): Json {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? value : {};
+  } catch {
+    return {};
+  }
 }
 
 /** What a message says. */

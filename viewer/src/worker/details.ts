@@ -13,7 +13,7 @@ import { outcomeOf } from "./rows.js";
 
 const utf8 = new TextDecoder();
 /** So many characters of a text go to the page at a time. */
-export const PIECE_CHARS = 65536;
+const PIECE_CHARS = 65536;
 /** So many lines are shown of a part, before it is asked for all. */
 const PART_LINES = 200;
 
@@ -143,7 +143,7 @@ function addImages(parts: Part[], message: unknown): void {
 }
 
 /** A value inside of another, by its path: keys with `/` before them, as in JSON pointers. */
-export function valueAt(value: unknown, path: string): unknown {
+function valueAt(value: unknown, path: string): unknown {
   let at = value;
   for (const step of path.split("/").slice(1)) {
     const key = step.replaceAll("~1", "/").replaceAll("~0", "~");

@@ -37,6 +37,15 @@ export function parseExact(text: string): unknown {
   return root.value;
 }
 
+/** The same; undefined for what is no JSON. */
+export function parseExactOrNone(text: string): unknown {
+  try {
+    return parseExact(text);
+  } catch {
+    return undefined;
+  }
+}
+
 /** Writes JSON, with such numbers as they were; undefined for what has none. */
 export function writeExact(value: unknown, indent = 2): string | undefined {
   const text = JSON.stringify(value, undefined, indent) as string | undefined;

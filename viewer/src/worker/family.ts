@@ -12,7 +12,7 @@ const READ_MS = 20;
 /** A call whose result comes within so many events is found by looking back. */
 export const NEAR_RANKS = 64;
 /** How long a folded gap seems. */
-export const FOLDED_MS = 400;
+const FOLDED_MS = 400;
 
 /** A gap in which nothing happened, in folded time, with its real length. */
 export interface Fold {
@@ -236,7 +236,7 @@ export function parentOf(index: LogIndex, lane: Lane): Lane | undefined {
 }
 
 /** The session that others were copied from, through all of them; `known` are those of sessions that were looked at before. */
-export function rootSession(index: LogIndex, id: string, known = new Map<string, string>()): string {
+function rootSession(index: LogIndex, id: string, known: Map<string, string>): string {
   const seen = new Set<string>();
   let at = id;
   for (;;) {

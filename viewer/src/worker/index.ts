@@ -2,7 +2,7 @@ import { type EventHeads, HeadFlag, type HeadsPage, NO_VALUE } from "runlog";
 
 import { type Answer, Answers, type When, idOf } from "./answers.js";
 import { inheritChat, takeOfChat } from "./chats.js";
-import { failureIn, statusInChat } from "./content.js";
+import { failureIn, jsonOf, statusInChat } from "./content.js";
 import { inherited } from "./entries.js";
 import { Kind, isOfChat, isOfFlow, isOfRun } from "./kinds.js";
 import { uuidAt } from "./meta.js";
@@ -475,15 +475,6 @@ const STATUSES: readonly string[] = ["running", "paused", "completed", "failed",
 function statusOf(state: Json): Status | undefined {
   const status = textOf(state["status"]) ?? "";
   return STATUSES.includes(status) ? (status as Status) : undefined;
-}
-
-function jsonOf(text: string): Json {
-  try {
-    const value = JSON.parse(text) as unknown;
-    return typeof value === "object" && value !== null ? (value as Json) : {};
-  } catch {
-    return {};
-  }
 }
 
 function textOf(value: unknown): string | undefined {

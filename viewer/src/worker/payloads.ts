@@ -1,4 +1,4 @@
-import { parseExact } from "./exact.js";
+import { parseExactOrNone } from "./exact.js";
 import type { Source, SourceRecord } from "./source.js";
 import { isDifference, wholeState } from "./states.js";
 
@@ -41,7 +41,7 @@ export class Payloads {
     const saved = await this.source.record(position);
     if (saved === undefined) return undefined;
     const record = isDifference(saved.meta) && !saved.redacted ? await this.#whole(saved) : saved;
-    const loaded = { record, json: record.redacted ? undefined : parsed(record.payload) };
+    const loaded = { record, json: record.redacted ? undefined : parseExactOrNone(utf8.decode(record.payload)) };
     this.#keep(position, loaded);
     return loaded;
   }
@@ -82,14 +82,5 @@ export class Payloads {
       this.#kept.delete(oldest);
       this.#bytes -= record.payload.length;
     }
-  }
-}
-
-function parsed(payload: Uint8Array): unknown {
-  if (payload.length === 0) return undefined;
-  try {
-    return parseExact(utf8.decode(payload));
-  } catch {
-    return undefined;
   }
 }

@@ -3,7 +3,7 @@
 import { CallFlag, type EventHeads } from "runlog";
 
 import { isObject } from "./content.js";
-import { parseExact } from "./exact.js";
+import { parseExactOrNone } from "./exact.js";
 import { Kind } from "./kinds.js";
 import type { SourceRecord } from "./source.js";
 
@@ -54,8 +54,8 @@ function hasNoId(events: EventHeads, at: number): boolean {
 }
 
 /** The tools that the results of a message name, of those without a call's id, in their order. */
-export function toolsIn(text: string): (string | undefined)[] {
-  const message = jsonOf(text);
+function toolsIn(text: string): (string | undefined)[] {
+  const message = parseExactOrNone(text);
   if (!isObject(message)) return [];
   const parts = Array.isArray(message["parts"]) ? (message["parts"] as unknown[]) : [];
   const responses = parts.flatMap((part) => (isObject(part) ? [part["functionResponse"] ?? part["function_response"]] : [])).filter(isObject);
@@ -63,12 +63,4 @@ export function toolsIn(text: string): (string | undefined)[] {
   const without = responses.filter(({ id }) => id === undefined || id === null);
   // Ollama's results say `tool_name`.
   return without.length > 0 ? without.map((response) => name(response["name"])) : [name(message["name"] ?? message["tool_name"])];
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return parseExact(text);
-  } catch {
-    return undefined;
-  }
 }

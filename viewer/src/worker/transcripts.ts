@@ -2,8 +2,8 @@
 
 import { RawJson, type Store } from "runlog";
 
-import { oneLine, saidBy } from "./content.js";
-import { exactDigits, parseExact, writeExact } from "./exact.js";
+import { isObject, oneLine, saidBy } from "./content.js";
+import { exactDigits, parseExactOrNone, writeExact } from "./exact.js";
 
 type Json = Record<string, unknown>;
 
@@ -86,7 +86,7 @@ class Reading {
   ) {}
 
   conversations(): Conversation[] {
-    const whole = parsed(this.text);
+    const whole = parseExactOrNone(this.text);
     if (Array.isArray(whole)) {
       this.#unit = "entry";
       whole.forEach((value, at) => this.#take(value, at + 1));
@@ -94,7 +94,7 @@ class Reading {
     else {
       this.text.split("\n").forEach((line, at) => {
         if (line.trim() === "") return;
-        const value = parsed(line);
+        const value = parseExactOrNone(line);
         if (value === undefined) this.#broken.push(at + 1);
         else this.#take(value, at + 1);
       });
@@ -171,16 +171,4 @@ function isMessage(value: unknown): value is Json {
   if (!isObject(value)) return false;
   const { role, type } = value;
   return typeof role === "string" ? ROLES.has(role) : role === undefined && typeof type === "string" && ITEMS.has(type);
-}
-
-function isObject(value: unknown): value is Json {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function parsed(text: string): unknown {
-  try {
-    return parseExact(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -12,7 +12,7 @@ use runlog::{
 use crate::{
     agent::Spawner,
     failure::{Failure, Result},
-    mcp::{AGENTS_MAX, AgentsFile, CommandAgent},
+    mcp::{AGENTS_MAX, AgentsFile, CommandAgent, runtime},
 };
 
 /// The most of them that work at one time.
@@ -33,12 +33,7 @@ pub(super) struct Agents {
 impl Agents {
     /// Defines the agents of a file in the project of a run.
     pub(super) fn begin(store: &Store, file: AgentsFile, run: &Run) -> Result<Self> {
-        let tokio = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_all()
-            .max_blocking_threads(AGENTS_MAX + 8)
-            .build()
-            .map_err(|error| Failure::io(&error, "can't start"))?;
+        let tokio = runtime()?;
         let orchestrator = {
             let _inside = tokio.enter();
             let runtime = TokioRuntime::current()

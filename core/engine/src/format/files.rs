@@ -101,7 +101,7 @@ impl Identity {
         let repairable = "`runlog verify --repair` makes it again from the segments";
         if bytes.is_empty() {
             let message = format!("{place}: the file {IDENTITY} is empty; {repairable}");
-            return Err(Error::new(ErrorKind::Damaged, message));
+            return Err(Error::damaged(message));
         }
         if bytes.len() < 8 || bytes[..8] != IDENTITY_MAGIC {
             return Err(Error::new(
@@ -111,16 +111,13 @@ impl Identity {
         }
         let name = format!("{place}: {IDENTITY}");
         let Ok(bytes) = <&[u8; IDENTITY_BYTES]>::try_from(bytes) else {
-            return Err(Error::new(
-                ErrorKind::Damaged,
-                format!(
-                    "{name}: {} bytes long, expected {IDENTITY_BYTES}; {repairable}",
-                    bytes.len()
-                ),
-            ));
+            return Err(Error::damaged(format!(
+                "{name}: {} bytes long, expected {IDENTITY_BYTES}; {repairable}",
+                bytes.len()
+            )));
         };
         checked(bytes, &IDENTITY_MAGIC, &name).map_err(|error| match error.kind() {
-            ErrorKind::Damaged => Error::new(ErrorKind::Damaged, format!("{error}; {repairable}")),
+            ErrorKind::Damaged => Error::damaged(format!("{error}; {repairable}")),
             _ => error,
         })?;
         let mut fields = Fields::new(&bytes[16..]);
@@ -178,10 +175,10 @@ impl End {
     pub(crate) fn decode(bytes: &[u8], place: &str) -> Result<Self> {
         let name = format!("{place}: {END}");
         let bytes: &[u8; END_BYTES] = bytes.try_into().map_err(|_| {
-            Error::new(
-                ErrorKind::Damaged,
-                format!("{name}: {} bytes long, expected {END_BYTES}", bytes.len()),
-            )
+            Error::damaged(format!(
+                "{name}: {} bytes long, expected {END_BYTES}",
+                bytes.len()
+            ))
         })?;
         checked(bytes, &END_MAGIC, &name)?;
         let mut fields = Fields::new(&bytes[16..]);
@@ -194,7 +191,7 @@ impl End {
                 "{name}: the log can't go on with position {}",
                 end.next_position
             );
-            return Err(Error::new(ErrorKind::Damaged, message));
+            return Err(Error::damaged(message));
         }
         Ok(end)
     }

@@ -170,7 +170,7 @@ pub(crate) fn fixed<const N: usize>(write: impl FnOnce(&mut &mut [u8])) -> [u8; 
 /// Checks what every structure of a fixed size begins and ends with: magic, CRC, then version. In this order, because a
 /// version field can be trusted only once the CRC is right.
 pub(crate) fn checked<const N: usize>(bytes: &[u8; N], magic: &[u8; 8], name: &str) -> Result<()> {
-    let damaged = |what: String| Err(Error::new(ErrorKind::Damaged, format!("{name}: {what}")));
+    let damaged = |what: String| Err(Error::damaged(format!("{name}: {what}")));
     if bytes[..8] != *magic {
         return damaged(format!(
             "expected the magic {magic:02x?}, found {:02x?}",

@@ -5,7 +5,7 @@
 use bytes::BufMut;
 
 use super::{ALIGNMENT, Fields, VERSION, checked, fixed, newer, segment};
-use crate::{Error, ErrorKind, Result, SegmentId, checksum, limits};
+use crate::{Error, Result, SegmentId, checksum, limits};
 
 /// The size of the header of a block.
 pub(crate) const BLOCK_HEADER_BYTES: usize = 32;
@@ -141,7 +141,7 @@ impl BlockHeader {
             let message = format!(
                 "{name}: file offset {offset}: expected the header of a block of this pack"
             );
-            return Err(Error::new(ErrorKind::Damaged, message));
+            return Err(Error::damaged(message));
         }
         Self::decode_unchecked(bytes, offset, name)
     }
@@ -152,12 +152,7 @@ impl BlockHeader {
         offset: u64,
         name: &str,
     ) -> Result<Self> {
-        let damaged = |what: &str| {
-            Error::new(
-                ErrorKind::Damaged,
-                format!("{name}: file offset {offset}: {what}"),
-            )
-        };
+        let damaged = |what: &str| Error::damaged(format!("{name}: file offset {offset}: {what}"));
         let mut fields = Fields::new(&bytes[4..]);
         let [encoding, content, reserved @ ..] = fields.take::<4>();
         let (stored_bytes, raw_bytes) = (fields.u32(), fields.u32());
@@ -288,10 +283,9 @@ impl Footer {
                 <= (footer.table_offset - segment::DATA_START) / BLOCK_BYTES_MIN
             && footer.image_bytes <= IMAGE_BYTES_MAX;
         fits.then_some(footer).ok_or_else(|| {
-            Error::new(
-                ErrorKind::Damaged,
-                format!("{name}: its footer doesn't fit a file of {file_bytes} bytes"),
-            )
+            Error::damaged(format!(
+                "{name}: its footer doesn't fit a file of {file_bytes} bytes"
+            ))
         })
     }
 
@@ -305,10 +299,7 @@ impl Footer {
     ) -> Result<Vec<Row>> {
         let seed = header.seed();
         let damaged = |what: &str| {
-            Error::new(
-                ErrorKind::Damaged,
-                format!("{name}: file offset {}: {what}", self.table_offset),
-            )
+            Error::damaged(format!("{name}: file offset {}: {what}", self.table_offset))
         };
         if checksum::crc_at(seed, self.table_offset, bytes) != self.table_crc {
             return Err(damaged("the CRC of the table of blocks is wrong"));
@@ -370,7 +361,7 @@ pub(crate) fn of_name(text: &str) -> Option<(SegmentId, SegmentId, u32)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::segment::tests::header;
+    use crate::{ErrorKind, format::segment::tests::header};
 
     fn block() -> BlockHeader {
         BlockHeader {

@@ -180,7 +180,7 @@ impl Header {
                     "{name}: {} bytes long, shorter than a segment header ({HEADER_BYTES} bytes)",
                     bytes.len()
                 );
-                first_error.get_or_insert(Error::new(ErrorKind::Damaged, message));
+                first_error.get_or_insert(Error::damaged(message));
                 break;
             };
             match Self::decode_copy(copy, name, start) {
@@ -190,8 +190,7 @@ impl Header {
                 decoded => return decoded,
             }
         }
-        Err(first_error
-            .unwrap_or_else(|| Error::new(ErrorKind::Damaged, format!("{name}: no header"))))
+        Err(first_error.unwrap_or_else(|| Error::damaged(format!("{name}: no header"))))
     }
 
     /// Reads one copy, which stands at offset `start` of the file called `name`.
@@ -235,14 +234,11 @@ impl Header {
             || base_time_ms > limits::TIME_MS_MAX
             || (role == ROLE_COMPACTED && !replaced.is_possible(segment))
         {
-            return Err(Error::new(
-                ErrorKind::Damaged,
-                format!(
-                    "{name}: header fields out of range: base position {base_position}, base time {base_time_ms}, next \
+            return Err(Error::damaged(format!(
+                "{name}: header fields out of range: base position {base_position}, base time {base_time_ms}, next \
                      stream {next_stream}, predecessor end {predecessor_end}, replaces {} to {} in generation {}",
-                    replaced.from, replaced.to, replaced.generation
-                ),
-            ));
+                replaced.from, replaced.to, replaced.generation
+            )));
         }
         Ok(Self {
             store,

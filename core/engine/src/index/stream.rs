@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::lineage::{self, Lineage, Range, View};
-use crate::{Error, ErrorKind, Result, SegmentId, StreamId, limits};
+use crate::{Error, Result, SegmentId, StreamId, limits};
 
 /// One stream.
 #[derive(Clone)]
@@ -167,8 +167,5 @@ pub(super) fn next_ordinal(stream: &Stream, count: u32) -> Result<u32> {
 }
 
 pub(super) fn contradiction(what: String) -> Error {
-    Error::new(
-        ErrorKind::Damaged,
-        format!("the log contradicts itself: {what}"),
-    )
+    Error::damaged(format!("the log contradicts itself: {what}"))
 }

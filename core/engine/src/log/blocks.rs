@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::segment::{Indexed, LabelSlot, Segment};
 use crate::{
-    Error, ErrorKind, Label, Result,
+    Error, Label, Result,
     bounded::Bounded,
     format::index::{
         Block, InPlace, LabelIndex, LabelPostings, ReadAt, StreamRow, TRAILER_BYTES, Table,
@@ -197,7 +197,7 @@ fn has_room(weight: usize) -> bool {
 }
 
 fn unreadable(why: &str) -> Error {
-    Error::new(ErrorKind::Damaged, why.to_owned())
+    Error::damaged(why.to_owned())
 }
 
 /// The labels of a sealed segment, and the records that they name.
@@ -277,7 +277,7 @@ impl LabelLookup {
 
     fn read<T>(&self, look: impl FnOnce(&ReadAt<'_>) -> Result<T>) -> Result<T> {
         let Self::InPlace { segment, map, .. } = self else {
-            return Err(Error::new(ErrorKind::Damaged, "no rows are read in place"));
+            return Err(Error::damaged("no rows are read in place"));
         };
         look(&|offset, bytes| {
             if map.as_ref().is_some_and(|map| map.copy(offset, bytes)) {

@@ -180,13 +180,7 @@ impl Segment {
             .and_then(|bytes| record::Header::decode(bytes, self.seed, offset))
             .ok_or_else(|| {
                 let found = &bytes[..bytes.len().min(record::HEADER_BYTES)];
-                self.damaged(
-                    offset,
-                    format!(
-                        "expected a record header of this segment, found {}",
-                        hex(found)
-                    ),
-                )
+                self.damaged(offset, no_header(found))
             })?;
         if header.frame_bytes() > end.saturating_sub(offset) {
             let message = format!(
@@ -246,6 +240,8 @@ fn unknown_field(header: &record::Header, body: &[u8]) -> Option<String> {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+/// What is wrong with bytes that should be the header of a record, and aren't.
+pub(crate) fn no_header(found: &[u8]) -> String {
+    let hex: String = found.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("expected a record header of this segment, found {hex}")
 }

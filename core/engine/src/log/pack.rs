@@ -99,7 +99,7 @@ impl Image {
         if length > FILE_BYTES_MAX {
             let message =
                 format!("{name}: {length} bytes long, but a pack has at most {FILE_BYTES_MAX}");
-            return Err(Error::new(ErrorKind::Damaged, message));
+            return Err(Error::damaged(message));
         }
         let mut footer = [0; FOOTER_BYTES];
         let footer_offset = length
@@ -107,14 +107,14 @@ impl Image {
             .filter(|offset| *offset >= DATA_START)
             .ok_or_else(|| {
                 let message = format!("{name}: {length} bytes long, too short for a pack");
-                Error::new(ErrorKind::Damaged, message)
+                Error::damaged(message)
             })?;
         file.read_at(footer_offset, &mut footer).map_err(reading)?;
         let read = || {
             let footer = Footer::decode(&footer, header, length, name)?;
             if !may_have_table(&*file, &footer).map_err(reading)? {
                 let message = format!("{name}: its table of blocks is mostly a hole of the file");
-                return Err(Error::new(ErrorKind::Damaged, message));
+                return Err(Error::damaged(message));
             }
             // No longer than the file is.
             let mut table = vec![0; footer.blocks as usize * ROW_BYTES];
@@ -208,7 +208,7 @@ impl Image {
 
     fn damaged(&self, at: u64, what: &str) -> Error {
         let message = format!("{}: file offset {at}: {what}", self.name);
-        Error::new(ErrorKind::Damaged, message)
+        Error::damaged(message)
     }
 
     fn reading(&self, start: u64) -> impl Fn(io::Error) -> Error {

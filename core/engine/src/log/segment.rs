@@ -182,13 +182,10 @@ impl Segment {
             return Self::read_pack(file, header, name);
         }
         if length > limits::SEGMENT_BYTES_MAX {
-            return Err(Error::new(
-                ErrorKind::Damaged,
-                format!(
-                    "{name}: {length} bytes long, but a segment has at most {}",
-                    limits::SEGMENT_BYTES_MAX
-                ),
-            ));
+            return Err(Error::damaged(format!(
+                "{name}: {length} bytes long, but a segment has at most {}",
+                limits::SEGMENT_BYTES_MAX
+            )));
         }
         let mut end = [0; segment::COPY_BYTES + TRAILER_BYTES];
         let end_offset = length
@@ -277,7 +274,7 @@ impl Segment {
     /// Why the index of a pack can't be read, where it can't.
     pub(crate) fn index_error(&self) -> Option<Error> {
         match self.sealed.as_ref().map(|sealed| &sealed.block) {
-            Some(Indexed::Unreadable(why)) => Some(Error::new(ErrorKind::Damaged, why.clone())),
+            Some(Indexed::Unreadable(why)) => Some(Error::damaged(why.clone())),
             _ => None,
         }
     }
@@ -485,9 +482,6 @@ impl Segment {
 
     /// Damage of this segment at an offset.
     pub(crate) fn damaged(&self, offset: u64, what: impl std::fmt::Display) -> Error {
-        Error::new(
-            ErrorKind::Damaged,
-            format!("{}: offset {offset}: {what}", self.name),
-        )
+        Error::damaged(format!("{}: offset {offset}: {what}", self.name))
     }
 }

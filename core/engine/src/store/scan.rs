@@ -311,7 +311,7 @@ impl LogReader {
             unreadable(lost, error),
             self.next
         );
-        Ok(Some(Error::new(ErrorKind::Damaged, what)))
+        Ok(Some(Error::damaged(what)))
     }
 }
 

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    Error, RawJson, Result, Timestamp, Updates,
-    check::{given_sequence, length, object, required, sequence},
+    RawJson, Result, Timestamp, Updates,
+    check::{chosen_sequence, given_sequence, length, object, required, sequence},
     json::{extra, overlay},
     limits::{CHAT_ID_CHARS_MAX, CHAT_OWNER_CHARS_MAX, CHAT_WORD_CHARS_MAX},
 };
@@ -190,12 +190,7 @@ impl ChatMessage {
     /// # Errors
     /// As [`check_new`](Self::check_new); [`InvalidInput`](crate::ErrorKind::InvalidInput) for the sequence 0.
     pub fn check_moved(&self) -> Result<()> {
-        if self.sequence == 0 {
-            return Err(Error::invalid(format!(
-                "the sequence of message {:?} would be 0; sequences count from 1",
-                self.message_id
-            )));
-        }
+        chosen_sequence("message", &self.message_id, self.sequence)?;
         self.check_new()
     }
 }

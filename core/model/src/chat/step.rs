@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    Error, RawJson, Result, Timestamp, Updates,
-    check::{given_sequence, length, object, required, sequence},
+    RawJson, Result, Timestamp, Updates,
+    check::{chosen_sequence, given_sequence, length, object, required, sequence},
     json::{extra, overlay},
     limits::{CHAT_ID_CHARS_MAX, CHAT_OWNER_CHARS_MAX},
     named::named,
@@ -294,12 +294,7 @@ impl Step {
     /// # Errors
     /// As [`check_new`](Self::check_new); [`InvalidInput`](crate::ErrorKind::InvalidInput) for the sequence 0.
     pub fn check_moved(&self) -> Result<()> {
-        if self.sequence == 0 {
-            return Err(Error::invalid(format!(
-                "the sequence of step {:?} would be 0; sequences count from 1",
-                self.step_id
-            )));
-        }
+        chosen_sequence("step", &self.step_id, self.sequence)?;
         self.check_new()
     }
 }

@@ -312,23 +312,17 @@ impl FlowCatalog {
             .min_by_key(|flows| flows.len());
         let children = filter
             .parent_run_id
-            .map(|parent| self.by_parent.get(&parent.0).map_or(&[][..], Vec::as_slice));
+            .map(|parent| self.by_parent.get(&parent.0).map_or(&[][..], Vec::as_slice))
+            .filter(|children| set.is_none_or(|set| children.len() <= set.len()));
         match (children, set) {
-            (Some(children), None) => Box::new(
+            (Some(children), _) => Box::new(
                 children
                     .iter()
                     .rev()
                     .copied()
                     .filter(move |place| *place < before),
             ),
-            (Some(children), Some(set)) if children.len() <= set.len() => Box::new(
-                children
-                    .iter()
-                    .rev()
-                    .copied()
-                    .filter(move |place| *place < before),
-            ),
-            (_, Some(set)) => Box::new(set.range(..before).rev().copied()),
+            (None, Some(set)) => Box::new(set.range(..before).rev().copied()),
             (None, None) => {
                 let end = u32::try_from(self.entries.len())
                     .unwrap_or(NONE)

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::AgentEvent;
 use crate::{
-    EncodedEvent, Error, ErrorKind, JsonText, RawJson, Result,
+    EncodedEvent, Error, JsonText, RawJson, Result,
     encoding::Event,
     kinds,
     limits::{CHAT_ID_CHARS_MAX, FLOW_EVENT_BYTES_MAX},
@@ -115,8 +115,8 @@ impl RuntimeEvent {
     /// The event of a JSON object.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) when it isn't a JSON object with a type that is known, or lacks a
-    /// field of its type; [`TooLarge`](ErrorKind::TooLarge) over [`FLOW_EVENT_BYTES_MAX`].
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it isn't a JSON object with a type that is known, or lacks a
+    /// field of its type; [`TooLarge`](crate::ErrorKind::TooLarge) over [`FLOW_EVENT_BYTES_MAX`].
     pub fn parse(json: impl JsonText) -> Result<Self> {
         Self::of_json(RawJson::parse(json)?)
     }
@@ -145,7 +145,7 @@ impl RuntimeEvent {
     /// The typed event, where it is one of the eight of an agent.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) when it is another event.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it is another event.
     pub fn agent(&self) -> Result<AgentEvent> {
         let event: AgentEvent = read_json(self.json.as_str()).map_err(|told| self.misfit(&told))?;
         let prompt_fits = match &event {
@@ -195,8 +195,8 @@ impl RuntimeEvent {
     /// Reads an event from the parts of a record.
     ///
     /// # Errors
-    /// [`UnsupportedVersion`](ErrorKind::UnsupportedVersion) for a version that this build doesn't know,
-    /// [`Damaged`](ErrorKind::Damaged) for a payload of another shape.
+    /// [`UnsupportedVersion`](crate::ErrorKind::UnsupportedVersion) for a version that this build doesn't know,
+    /// [`Damaged`](crate::ErrorKind::Damaged) for a payload of another shape.
     pub fn decode(meta: &[u8], payload: &Bytes) -> Result<Self> {
         let json = match Self::open(meta, payload)? {
             Cow::Borrowed(_) => payload.clone(),
@@ -215,9 +215,7 @@ impl RuntimeEvent {
         } = json.to_value()?;
         let kind = FlowEventKind::of_type(&event_type).ok_or_else(|| {
             let event_type: String = event_type.chars().take(CHAT_ID_CHARS_MAX).collect();
-            Error::new(
-                ErrorKind::InvalidInput,
-                format!(
+            Error::invalid(format!(
                     "no event has the type {event_type:?}; known are flow:*, node:*, edge:*, command:received and {}",
                     AgentEvent::TYPES.join(", ")
                 ),
@@ -237,6 +235,7 @@ impl RuntimeEvent {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ErrorKind;
 
     #[test]
     fn an_agent_event_that_lacks_a_field_is_told_which_and_what_it_is() {

@@ -67,11 +67,6 @@ impl RunFold {
         self.run.as_ref()
     }
 
-    /// The run so far.
-    pub fn into_run(self) -> Option<Run> {
-        self.run
-    }
-
     /// The steps that were begun before this run, in those it was resumed from.
     pub fn steps_before(&self) -> u32 {
         self.first_step
@@ -221,7 +216,7 @@ mod tests {
             fold.push(event).unwrap();
         }
         assert_eq!(fold.steps_before(), 45);
-        let run = fold.into_run().unwrap();
+        let run = fold.run().unwrap();
         assert_eq!(
             (run.status, run.step_count, run.duration_ms),
             (RunStatus::Paused, 46, Some(250))

@@ -3,8 +3,7 @@
 use runlog_log::{Expected, Op};
 use runlog_model::{
     AgentDefinition, AgentInstance, CatalogEvent, EncodedEvent, EncodedMeta, EventOptions,
-    InstanceId, NewContextEvent, NewMessage, Run, RunCatalogEvent, RunEvent, RunId, RunStatus,
-    ToolStyle,
+    InstanceId, NewContextEvent, NewMessage, Run, RunCatalogEvent, RunEvent, RunId, ToolStyle,
 };
 
 use super::SpawnRequest;
@@ -16,6 +15,7 @@ use crate::{
         records::{append, context_records, context_stream, run_stream},
         runs::RUNS_STREAM,
     },
+    runs::fresh_run,
 };
 
 /// About how many bytes the records of one child take, without its messages.
@@ -49,28 +49,10 @@ impl NewChild {
             created_at_ms: now_ms,
         };
         let run = Run {
-            id: RunId(backend.new_id()),
             project: definition.project.clone(),
-            session_id: parent.session_id,
-            instance_id: instance.id,
-            agent_id: definition.name.clone(),
-            status: RunStatus::Running,
-            step_count: 0,
             max_steps: request.steps_of(definition),
             parent_run_id: Some(parent.id),
-            resumed_from: None,
-            resumed_by: None,
-            summary: None,
-            error_message: None,
-            pause_reason: None,
-            stop_kind: None,
-            node_id: None,
-            usage: None,
-            metadata: None,
-            created_at_ms: now_ms,
-            completed_at_ms: None,
-            duration_ms: None,
-            extra: serde_json::Map::new(),
+            ..fresh_run(RunId(backend.new_id()), &instance, now_ms)
         };
         let options = EventOptions {
             run_id: Some(run.id),

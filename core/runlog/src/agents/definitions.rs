@@ -232,13 +232,7 @@ impl Agents {
         decide: impl Fn(&AgentCatalog, u64) -> Result<Option<AgentCatalogEvent>>,
     ) -> Result<()> {
         let backend = self.store.backend();
-        let mut attempts = self
-            .store
-            .shared
-            .folds
-            .queues
-            .attempts(&**backend, AGENTS_STREAM)
-            .await;
+        let mut attempts = self.store.attempts(AGENTS_STREAM).await;
         loop {
             self.catch_up().await?;
             let (last, event) = {

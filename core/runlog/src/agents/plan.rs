@@ -10,7 +10,7 @@ use super::{
     create::NewChild,
     inner::{AgentWork, Inner},
 };
-use crate::{Error, ErrorKind, Result, kernel::lookup::live_session};
+use crate::{Error, ErrorKind, Result};
 
 /// The longest task: 16 MiB.
 const TASK_BYTES_MAX: usize = 16 << 20;
@@ -35,12 +35,9 @@ impl Inner {
         let (run, options) = (parent.recorder.run(), &self.options);
         if count > options.spawn_max {
             let max = options.spawn_max;
-            return Err(Error::new(
-                ErrorKind::TooLarge,
-                format!(
-                    "{count} sub-agents are asked for at once, at most {max} are allowed; ask for fewer"
-                ),
-            ));
+            return Err(Error::too_large(format!(
+                "{count} sub-agents are asked for at once, at most {max} are allowed; ask for fewer"
+            )));
         }
         if parent.depth >= options.depth_max {
             let (depth, max) = (parent.depth + 1, options.depth_max);
@@ -65,11 +62,7 @@ impl Inner {
             ));
         }
         self.check_room(count)?;
-        self.store
-            .shared
-            .catalog
-            .read(|catalog| live_session(catalog, run.session_id).map(|_| ()))
-            .await?
+        self.store.shared.catalog.check_live(run.session_id).await
     }
 
     /// Plans one request. Unless fatal, an error refuses this request alone.
@@ -94,12 +87,9 @@ impl Inner {
         max_steps::check(request.max_steps)?;
         if request.task.len() > TASK_BYTES_MAX {
             let length = request.task.len();
-            return Err(Error::new(
-                ErrorKind::TooLarge,
-                format!(
-                    "the task has {length} bytes, at most {TASK_BYTES_MAX} are allowed; shorten it"
-                ),
-            ));
+            return Err(Error::too_large(format!(
+                "the task has {length} bytes, at most {TASK_BYTES_MAX} are allowed; shorten it"
+            )));
         }
         let timeout = request
             .timeout

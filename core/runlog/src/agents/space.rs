@@ -7,7 +7,7 @@ use std::{
 
 use runlog_model::{EncodedEvent, RawJson, RunId, Space, SpaceRecord};
 
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
 
 /// The largest space: 16 MiB of JSON.
 const SPACE_BYTES_MAX: usize = 16 << 20;
@@ -79,12 +79,9 @@ fn check_size(bytes: usize) -> Result<()> {
     if length <= SPACE_BYTES_MAX {
         return Ok(());
     }
-    Err(Error::new(
-        ErrorKind::TooLarge,
-        format!(
-            "the space would have {length} bytes of JSON, at most {SPACE_BYTES_MAX} are allowed; keep large values elsewhere"
-        ),
-    ))
+    Err(Error::too_large(format!(
+        "the space would have {length} bytes of JSON, at most {SPACE_BYTES_MAX} are allowed; keep large values elsewhere"
+    )))
 }
 
 impl SharedSpace {
@@ -141,7 +138,7 @@ impl SharedSpace {
     /// Sets the value of a key, and returns the previous one.
     ///
     /// # Errors
-    /// [`TooLarge`](ErrorKind::TooLarge) when the space would have more than 16 MiB of JSON. Nothing is set then.
+    /// [`TooLarge`](crate::ErrorKind::TooLarge) when the space would have more than 16 MiB of JSON. Nothing is set then.
     pub fn set(&self, key: impl Into<String>, value: RawJson) -> Result<Option<RawJson>> {
         self.state().set(key.into(), value)
     }
@@ -168,7 +165,7 @@ impl SharedSpace {
     /// Sets the keys of a snapshot; others stay as they are.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) when it isn't a JSON object, [`TooLarge`](ErrorKind::TooLarge) when the space
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it isn't a JSON object, [`TooLarge`](ErrorKind::TooLarge) when the space
     /// would have more than 16 MiB of JSON. Nothing is set then.
     pub fn restore(&self, snapshot: &RawJson) -> Result<()> {
         let mut given = Space::new();
@@ -247,6 +244,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::ErrorKind;
 
     fn record(version: u64, json: &str) -> SpaceRecord {
         SpaceRecord {

@@ -73,29 +73,19 @@ impl Store {
         }))
     }
 
-    /// The last sequence of a chat that belongs to a point: found by binary search, because positions grow with
-    /// sequences, and then by reading from there.
+    /// The last sequence of a chat that belongs to a point: searched for, and then read from there on.
     async fn saved_by_then(
         &self,
         source: SessionId,
         last: Sequence,
         point: Point,
     ) -> Result<Sequence> {
-        let (mut first, mut end) = (1, last.0 + 1);
-        while first < end {
-            let middle = Sequence(first + (end - first) / 2);
-            let one = ReadOptions {
-                first: middle,
-                last: middle,
-                ..ReadOptions::default()
-            };
-            let page = self.backend().read(chat_stream(source), one).await?;
-            match page.records.first() {
-                Some(record) if record.position.0 <= point.last => first = middle.0 + 1,
-                _ => end = middle.0,
-            }
-        }
-        let (mut at, mut next) = (Sequence(first - 1), Some(Sequence(first)));
+        let stream = chat_stream(source);
+        let copied = self
+            .last_before(stream, last, point.last.saturating_add(1))
+            .await?;
+        let mut at = copied.map_or(Sequence::ZERO, |record| record.sequence);
+        let mut next = Some(Sequence(at.0 + 1));
         while let Some(first) = next.filter(|first| *first <= last) {
             let options = ReadOptions {
                 first,
@@ -103,7 +93,7 @@ impl Store {
                 limit: FEW,
                 ..ReadOptions::default()
             };
-            let page = self.backend().read(chat_stream(source), options).await?;
+            let page = self.backend().read(stream, options).await?;
             next = page.next;
             for record in &page.records {
                 let is_later = point.next.is_some_and(|next| record.position.0 > next);

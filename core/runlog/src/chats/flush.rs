@@ -51,8 +51,7 @@ impl RequestFlush {
             return Ok(());
         };
         let _reserved = store.reserve_ids(*session, ChatIdOf::Message, given_ids)?;
-        let queues = &store.shared.folds.queues;
-        let mut attempts = queues.attempts(backend, chat_stream(*session)).await;
+        let mut attempts = store.attempts(chat_stream(*session)).await;
         loop {
             let (last, after) = place_of(store, *session, given_ids, events).await?;
             let events = without_gone(store, *session, events.clone()).await?;

@@ -73,8 +73,7 @@ impl Chats {
     pub async fn redact_message(&self, message_id: &str, reason: &str) -> Result<()> {
         let chat = self.store.chat_with(ChatIdOf::Message, message_id).await?;
         let backend = &**self.store.backend();
-        let queues = &self.store.shared.folds.queues;
-        let mut attempts = queues.attempts(backend, chat_stream(chat)).await;
+        let mut attempts = self.store.attempts(chat_stream(chat)).await;
         loop {
             let named = self.named(chat, message_id).await?;
             let at = Timestamp(backend.now_ms());

@@ -396,8 +396,7 @@ impl RequestBuffer {
         let given_ids = self.draft.given_ids();
         let _reserved = self.store.reserve_ids(self.session, of, given_ids)?;
         let stream = chat_stream(self.session);
-        let queues = &self.store.shared.folds.queues;
-        let mut attempts = queues.attempts(backend, stream).await;
+        let mut attempts = self.store.attempts(stream).await;
         loop {
             let given_ids = self.draft.given_ids();
             let (last, after) = place_of(&self.store, self.session, given_ids, &events).await?;

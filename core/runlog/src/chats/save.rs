@@ -53,8 +53,7 @@ impl Chats {
         next: &NextMessages<'_>,
     ) -> Result<Option<Vec<ChatMessage>>> {
         let backend = &**self.store.backend();
-        let queues = &self.store.shared.folds.queues;
-        let mut attempts = queues.attempts(backend, chat_stream(session)).await;
+        let mut attempts = self.store.attempts(chat_stream(session)).await;
         loop {
             let tail = self.store.chat_tail(session).await?;
             // Looked up after the tail, which is that of the chat's order as it is here.

@@ -2,7 +2,7 @@
 
 use runlog_model::{ChatMessage, RawJson, Step, json::string_bytes};
 
-use crate::{Error, ErrorKind};
+use crate::Error;
 
 /// The most content of a request in one batch, in addition to what its end adds: 64 MiB.
 pub(super) const PART_BYTES_MAX: usize = 64 << 20;
@@ -81,10 +81,7 @@ fn extra(fields: &serde_json::Map<String, serde_json::Value>) -> usize {
 
 /// The error of a message or step that is too large.
 pub(super) fn too_large(bytes: usize) -> Error {
-    Error::new(
-        ErrorKind::TooLarge,
-        format!(
-            "the message or step would take {bytes} bytes, at most {CONTENT_BYTES_MAX} are allowed; keep large content elsewhere"
-        ),
-    )
+    Error::too_large(format!(
+        "the message or step would take {bytes} bytes, at most {CONTENT_BYTES_MAX} are allowed; keep large content elsewhere"
+    ))
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use runlog_model::{Step, limits::STACK_DEPTH_MAX};
 
 use super::store::{already_exists, not_found};
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
 
 /// One call of an assistant.
 #[derive(Clone, Debug)]
@@ -111,10 +111,9 @@ impl CallStack {
         }
         let depth = self.node(from)?.depth + 1;
         if depth as usize >= STACK_DEPTH_MAX {
-            return Err(Error::new(
-                ErrorKind::TooLarge,
-                format!("assistants call each other at most {STACK_DEPTH_MAX} deep"),
-            ));
+            return Err(Error::too_large(format!(
+                "assistants call each other at most {STACK_DEPTH_MAX} deep"
+            )));
         }
         let called_before = self.nodes.get(&stack_id);
         if called_before.is_some_and(|node| {

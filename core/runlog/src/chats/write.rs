@@ -11,7 +11,6 @@ use crate::{
     Result, Store,
     kernel::{
         catalog::CATALOG_STREAM,
-        lookup::live_session,
         records::{append, chat_stream},
         shared_fold::SharedFold,
     },
@@ -54,20 +53,9 @@ impl Chats {
         part: Of<'_>,
         decide: &mut (dyn FnMut(&ChatFold) -> Result<Vec<ChatEvent>> + Send),
     ) -> Result<()> {
-        let mut attempts = self
-            .store
-            .shared
-            .folds
-            .queues
-            .attempts(&**self.store.backend(), chat_stream(session))
-            .await;
+        let mut attempts = self.store.attempts(chat_stream(session)).await;
         loop {
-            let live = self
-                .store
-                .shared
-                .catalog
-                .read(|catalog| live_session(catalog, session).map(drop));
-            live.await??;
+            self.store.shared.catalog.check_live(session).await?;
             let shared = self.fold_of(session, part).await?;
             let (prepared, last) = {
                 let fold = shared.read();

@@ -35,13 +35,7 @@ impl Contexts {
         self.store.writable_instance(instance).await?;
         let stream = context_stream(instance);
         let after = Sequence(sequence);
-        let mut attempts = self
-            .store
-            .shared
-            .folds
-            .queues
-            .attempts(&**self.store.backend(), stream)
-            .await;
+        let mut attempts = self.store.attempts(stream).await;
         loop {
             let last = self.stream_last(instance).await?.unwrap_or_default();
             check_within(instance, after, last)?;

@@ -10,7 +10,7 @@ use super::state::{load_snapshot, receive, receive_since, state_at};
 use crate::{
     Error, ErrorKind, Result, Store,
     journal::attempts::Retries,
-    kernel::{gates::Gate, inbox::Taker, live::LiveGuard, lookup::check_id, records::run_stream},
+    kernel::{gates::Gate, inbox::Taker, live::LiveGuard, records::run_stream},
 };
 
 /// An active flow. [`blocking::FlowRun`](crate::blocking::FlowRun) is its blocking counterpart.
@@ -78,11 +78,7 @@ impl FlowRun {
             ..RunSnapshot::new("running")
         };
         let stream = run_stream(run);
-        store
-            .shared
-            .catalog
-            .read(|catalog| check_id(catalog, run.as_uuid()))
-            .await??;
+        store.shared.catalog.check_id(run.as_uuid()).await?;
         let gate = store.runs().index().shared().gate(run);
         let _pass = gate.pass().await;
         let mut retries = Retries::default();

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use runlog_log::{Batch, Expected, Op, Sequence, StreamId};
-use runlog_model::{Catalog, CatalogEvent, Checkpointed, EncodedEvent};
+use runlog_model::{Catalog, CatalogEvent, Checkpointed, EncodedEvent, SessionId};
+use uuid::Uuid;
 
+use super::lookup::{check_id, live_session};
 use crate::{
     Result,
     backend::Backend,
@@ -83,6 +85,17 @@ impl CatalogReader {
     /// Catches up, then looks something up.
     pub(crate) async fn read<T>(&self, look: impl FnOnce(&Catalog) -> T) -> Result<T> {
         self.projection.read(look).await
+    }
+
+    /// As [`check_id`], once caught up.
+    pub(crate) async fn check_id(&self, id: Uuid) -> Result<()> {
+        self.read(|catalog| check_id(catalog, id)).await?
+    }
+
+    /// An error if there is no such session, or it was deleted.
+    pub(crate) async fn check_live(&self, session: SessionId) -> Result<()> {
+        self.read(|catalog| live_session(catalog, session).map(drop))
+            .await?
     }
 
     /// Writes events, if `check` accepts the catalog as it is then.

@@ -36,7 +36,7 @@ pub(crate) fn too_large(bytes: usize) -> Error {
     let message = format!(
         "a command has {bytes} bytes of JSON, at most {INBOX_BYTES_MAX} are allowed; keep large content elsewhere"
     );
-    Error::new(ErrorKind::TooLarge, message)
+    Error::too_large(message)
 }
 
 /// Commands in the order of their arrival.

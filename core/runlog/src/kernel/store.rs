@@ -6,6 +6,7 @@ use std::{
 };
 
 use runlog_engine::{Embedded, Wait};
+use runlog_log::StreamId;
 use runlog_model::{Catalog, RunId};
 
 use super::{
@@ -20,7 +21,10 @@ use super::{
 use crate::{
     Result,
     backend::Backend,
-    journal::{attempts::Queues, projection::Folded},
+    journal::{
+        attempts::{Attempts, Queues},
+        projection::Folded,
+    },
 };
 
 /// A store. [`blocking::Store`](crate::blocking::Store) is its blocking counterpart.
@@ -107,6 +111,12 @@ impl Store {
                 folds,
             }),
         }
+    }
+
+    /// A writer's attempts to write a decision to a stream; ready when the first may be made.
+    pub(crate) async fn attempts(&self, stream: StreamId) -> Attempts<'_> {
+        let queues = &self.shared.folds.queues;
+        queues.attempts(&**self.backend(), stream).await
     }
 
     pub(crate) fn chat_cache(&self) -> &ChatCache {

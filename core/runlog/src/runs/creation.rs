@@ -2,7 +2,8 @@
 
 use runlog_log::{Expected, Op, Sequence};
 use runlog_model::{
-    EncodedEvent, Run, RunCatalogEvent, RunDescription, RunDetails, RunEvent, RunId,
+    AgentInstance, EncodedEvent, Run, RunCatalogEvent, RunDescription, RunDetails, RunEvent, RunId,
+    RunStatus,
 };
 
 use crate::{
@@ -12,6 +13,34 @@ use crate::{
         runs::RUNS_STREAM,
     },
 };
+
+/// A run that begins now in an instance, with nothing that a caller may say of it.
+pub(crate) fn fresh_run(id: RunId, instance: &AgentInstance, now_ms: u64) -> Run {
+    Run {
+        id,
+        project: None,
+        session_id: instance.session_id,
+        instance_id: instance.id,
+        agent_id: instance.agent_name.clone(),
+        status: RunStatus::Running,
+        step_count: 0,
+        max_steps: None,
+        parent_run_id: None,
+        resumed_from: None,
+        resumed_by: None,
+        summary: None,
+        error_message: None,
+        pause_reason: None,
+        stop_kind: None,
+        node_id: None,
+        usage: None,
+        metadata: None,
+        created_at_ms: now_ms,
+        completed_at_ms: None,
+        duration_ms: None,
+        extra: serde_json::Map::new(),
+    }
+}
 
 /// The first events of a run's stream, and the events that list the run.
 pub(super) struct Creation {

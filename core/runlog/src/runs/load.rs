@@ -186,7 +186,7 @@ pub(super) fn event_of(record: &Record, id: RunId) -> Result<RunEvent> {
             "event {} of run {id} was redacted, and what the run was can't be told without it",
             record.sequence
         );
-        return Err(Error::new(ErrorKind::Damaged, message));
+        return Err(Error::damaged(message));
     }
     RunEvent::decode(record.kind.0, &record.meta, &record.payload)
         .map_err(|error| name_run(error, id, record.sequence))

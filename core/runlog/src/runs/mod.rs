@@ -31,6 +31,7 @@ mod turns;
 
 pub use crate::kernel::runs::RUNS_STREAM;
 pub(crate) use changes::BatchExtras;
+pub(crate) use creation::fresh_run;
 pub use dangling::Dangling;
 pub(crate) use extras::NewStatus;
 pub use handle::Runs;

@@ -16,10 +16,7 @@ use crate::{
     Error, ErrorKind, Result,
     flows::SavedFlow,
     journal::attempts::Retries,
-    kernel::{
-        lookup::check_id,
-        records::{append, context_records, context_stream, run_stream},
-    },
+    kernel::records::{append, context_records, context_stream, run_stream},
     runs::creation::Creation,
 };
 use serde::{Deserialize, Deserializer};
@@ -210,11 +207,7 @@ impl Runs {
             )));
         }
         if let Some(RunId(new)) = options.id {
-            self.store
-                .shared
-                .catalog
-                .read(|catalog| check_id(catalog, new))
-                .await??;
+            self.store.shared.catalog.check_id(new).await?;
         }
         let message = options.message.message()?;
         let mut retries = Retries::default();

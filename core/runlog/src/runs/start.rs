@@ -5,15 +5,18 @@ use std::collections::HashSet;
 use runlog_log::{Batch, Expected, Op, Sequence};
 use runlog_model::{
     AgentInstance, CatalogEvent, ContextEventKind, DanglingToolCall, EventOptions, InstanceId,
-    NewContextEvent, RawJson, Run, RunDetails, RunId, RunStatus, Session, SessionId, max_steps,
+    NewContextEvent, RawJson, Run, RunDetails, RunId, Session, SessionId, max_steps,
 };
 
-use super::{Dangling, RunRecorder, Runs, creation::Creation};
+use super::{
+    Dangling, RunRecorder, Runs,
+    creation::{Creation, fresh_run},
+};
 use crate::{
     Error, ErrorKind, Result,
     kernel::{
         catalog::{Change, Guard},
-        lookup::{check_free, check_id, check_instance, check_unused, live_session},
+        lookup::{check_free, check_instance, check_unused, live_session},
         new_session::{NewInstance, NewSession},
         records::{context_records, context_stream},
         runs::Entering,
@@ -342,11 +345,7 @@ impl Runs {
     /// Checks that an id that a caller gives to a run is not in use, nor given to the session or instance created with it.
     async fn check_run_id(&self, id: Option<RunId>, made: &Made) -> Result<()> {
         let Some(RunId(id)) = id else { return Ok(()) };
-        self.store
-            .shared
-            .catalog
-            .read(|catalog| check_id(catalog, id))
-            .await??;
+        self.store.shared.catalog.check_id(id).await?;
         if id == made.instance.id.as_uuid() || id == made.instance.session_id.as_uuid() {
             return Err(Error::invalid(format!(
                 "a run can't have the id {id} of its own instance or session; leave it out"
@@ -364,32 +363,15 @@ impl Runs {
 
     fn run_from(&self, new: &NewRun, made: &Made) -> Run {
         let backend = self.store.backend();
+        let id = new.id.unwrap_or_else(|| RunId(backend.new_id()));
+        let run = fresh_run(id, &made.instance, backend.now_ms());
         Run {
-            id: new.id.unwrap_or_else(|| RunId(backend.new_id())),
             project: new.project.clone().or_else(|| made.project.clone()),
-            session_id: made.instance.session_id,
-            instance_id: made.instance.id,
-            agent_id: new
-                .agent_id
-                .clone()
-                .unwrap_or_else(|| made.instance.agent_name.clone()),
-            status: RunStatus::Running,
-            step_count: 0,
+            agent_id: new.agent_id.clone().unwrap_or(run.agent_id),
             max_steps: new.max_steps,
             parent_run_id: new.parent_run_id,
-            resumed_from: None,
-            resumed_by: None,
-            summary: None,
-            error_message: None,
-            pause_reason: None,
-            stop_kind: None,
             node_id: new.node_id.clone(),
-            usage: None,
-            metadata: None,
-            created_at_ms: backend.now_ms(),
-            completed_at_ms: None,
-            duration_ms: None,
-            extra: serde_json::Map::new(),
+            ..run
         }
     }
 }

@@ -474,5 +474,5 @@ pub(super) fn needs_next(error: Error, last: u64) -> Error {
         "{error}; its place says how far the sub-agents were at {last}, so that {} is the last point that can be asked for",
         last - 1
     );
-    Error::new(ErrorKind::Damaged, message)
+    Error::damaged(message)
 }

@@ -3,7 +3,7 @@
 use runlog_model::json::slices::{fields, for_each_element, string};
 
 use super::values::Format;
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
 
 /// The most lines that are examined to detect a format.
 const LINES_MAX: usize = 100;
@@ -14,7 +14,7 @@ const LINES_MAX: usize = 100;
 /// source whose first line is not a whole JSON value is treated as one value over several lines.
 ///
 /// # Errors
-/// [`InvalidInput`](ErrorKind::InvalidInput) when the format can't be detected; the message says what was found.
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the format can't be detected; the message says what was found.
 ///
 /// ```
 /// use runlog::transcripts::{Format, detect};
@@ -24,7 +24,7 @@ const LINES_MAX: usize = 100;
 /// ```
 pub fn detect(bytes: &[u8]) -> Result<Format> {
     if let Some(what) = compressed(bytes) {
-        return Err(Error::new(ErrorKind::InvalidInput, what));
+        return Err(Error::invalid(what));
     }
     let bytes = bytes.strip_prefix(BOM).unwrap_or(bytes);
     let mut lines = bytes
@@ -59,8 +59,7 @@ pub fn detect(bytes: &[u8]) -> Result<Format> {
 
 /// The error of a source with a NUL byte in its first lines: no JSON has one unescaped.
 pub(super) fn not_text() -> Error {
-    Error::new(
-        ErrorKind::InvalidInput,
+    Error::invalid(
         "not text: there is a NUL byte near its beginning; a transcript is JSON in UTF-8",
     )
 }
@@ -176,7 +175,7 @@ pub(super) fn document(bytes: &[u8]) -> Option<Format> {
 }
 
 pub(super) fn empty() -> Error {
-    Error::new(ErrorKind::InvalidInput, "no transcript in it: it is empty")
+    Error::invalid("no transcript in it: it is empty")
 }
 
 /// The error of a source of unknown format whose first line is `bytes`.
@@ -186,7 +185,7 @@ pub(super) fn unknown(bytes: &[u8]) -> Error {
             "not UTF-8, in which a transcript is: byte {} of its first line is part of no character",
             error.valid_up_to() + 1
         );
-        return Error::new(ErrorKind::InvalidInput, what);
+        return Error::invalid(what);
     }
     let first: String = String::from_utf8_lossy(&bytes[..bytes.len().min(240)])
         .trim_start()
@@ -198,7 +197,7 @@ pub(super) fn unknown(bytes: &[u8]) -> Error {
     let what = format!(
         "can't tell its format: expected one of {formats}, found text that begins with `{first}`"
     );
-    Error::new(ErrorKind::InvalidInput, what)
+    Error::invalid(what)
 }
 
 /// Whether to give up after this many lines of unknown format.

@@ -20,7 +20,7 @@ use runlog_model::{InstanceId, NewContextEvent, RawJson, SessionId};
 use uuid::Uuid;
 
 use super::values::Entry;
-use crate::{Error, ErrorKind, Result, transcripts::about::About};
+use crate::{Error, Result, transcripts::about::About};
 
 /// A session's aside: its id is the session's with these bytes mixed in.
 const ASIDE: [u8; 16] = *b"runlog:aside:001";
@@ -68,7 +68,7 @@ impl Aside {
     /// Reads a record of an aside; `None` for one whose payload was redacted, or that a newer version wrote.
     ///
     /// # Errors
-    /// [`Damaged`](ErrorKind::Damaged) when the payload isn't text.
+    /// [`Damaged`](crate::ErrorKind::Damaged) when the payload isn't text.
     pub fn read(record: &Record) -> Result<Option<Self>> {
         if record.redacted {
             return Ok(None);
@@ -158,7 +158,7 @@ impl EntryBatch {
     /// Adds an entry to the context of this instance, or to the session's aside.
     ///
     /// # Errors
-    /// [`TooLarge`](ErrorKind::TooLarge) when the names of its tool calls are too long together.
+    /// [`TooLarge`](crate::ErrorKind::TooLarge) when the names of its tool calls are too long together.
     pub fn push(&mut self, instance: InstanceId, entry: &Entry) -> Result<()> {
         if entry.events.is_empty() {
             self.push_aside(&Aside::Other(instance, entry.raw.clone()));
@@ -179,7 +179,7 @@ impl EntryBatch {
         for event in events {
             let meta = event
                 .encode_meta()
-                .map_err(|error| Error::new(ErrorKind::TooLarge, error.to_string()))?;
+                .map_err(|error| Error::too_large(error.to_string()))?;
             self.bytes += meta.len() + event.content.as_bytes().len();
             records.push((
                 Kind(event.kind.byte()),

@@ -14,7 +14,7 @@ use super::{
     runlog_lines::RunlogReader,
     values::{Format, Issue, Item, Severity, Transcript},
 };
-use crate::{Error, ErrorKind, Result};
+use crate::{Error, Result};
 
 /// The longest line, and the largest source that is one JSON value: 64 MiB.
 pub const LINE_BYTES_MAX: usize = 64 << 20;
@@ -47,7 +47,7 @@ impl Default for Options {
 /// Reads a whole transcript from memory.
 ///
 /// # Errors
-/// [`InvalidInput`](ErrorKind::InvalidInput) when the format can't be detected, and with [`Options::strict`] at the
+/// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the format can't be detected, and with [`Options::strict`] at the
 /// first issue, with its line and column.
 ///
 /// ```
@@ -157,7 +157,7 @@ impl Parser {
     /// Takes the next piece of the source, of any length; returns the complete items.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) when the format can't be detected, and with [`Options::strict`] at the
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the format can't be detected, and with [`Options::strict`] at the
     /// first issue. The parser can't be used any more then.
     pub fn push(&mut self, piece: &[u8]) -> Result<Vec<Item>> {
         let mut rest = piece;
@@ -208,7 +208,7 @@ impl Parser {
             _ => None,
         });
         match issue {
-            Some(issue) => Err(Error::new(ErrorKind::InvalidInput, issue)),
+            Some(issue) => Err(Error::invalid(issue)),
             None => Ok(items),
         }
     }
@@ -224,7 +224,7 @@ impl Parser {
             if bytes.len() + self.partial.len() + part.len() > max {
                 let what =
                     format!("one JSON value of more than {max} bytes, the most that is read");
-                return Err(Error::new(ErrorKind::TooLarge, what));
+                return Err(Error::too_large(what));
             }
         } else if self.skipping {
             return Ok(());
@@ -341,11 +341,11 @@ impl Parser {
         let Some((_, first)) = held.first() else {
             if self.has_skipped {
                 let what = "no transcript in it: each of its lines is too long to be read";
-                return Err(Error::new(ErrorKind::TooLarge, what));
+                return Err(Error::too_large(what));
             }
             let issue = self.items()?.into_iter().next();
             return Err(issue.map_or_else(detect::empty, |issue| match issue {
-                Item::Issue(issue) => Error::new(ErrorKind::InvalidInput, issue.to_string()),
+                Item::Issue(issue) => Error::invalid(issue.to_string()),
                 _ => detect::empty(),
             }));
         };

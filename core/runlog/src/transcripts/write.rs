@@ -111,10 +111,7 @@ impl Store {
             changes,
         });
         if new_session.is_none() && about.new_instances.is_empty() && archived.is_none() {
-            self.shared
-                .catalog
-                .read(|catalog| live_session(catalog, batch.session).map(drop))
-                .await??;
+            self.shared.catalog.check_live(batch.session).await?;
             return self.backend().commit(Batch::new(ops)).await.map(drop);
         }
         self.shared

@@ -7,7 +7,7 @@ use super::{
     TRAILER_BYTES, Table, Trailer, check_section, partition_point,
 };
 use crate::{
-    Error, ErrorKind, Result,
+    Error, Result,
     format::{Field, Fields, aligned, segment, units_to_offset},
 };
 
@@ -62,10 +62,10 @@ impl Block {
         name: &str,
     ) -> Result<Self> {
         let damaged = |what: String| {
-            Error::new(
-                ErrorKind::Damaged,
-                format!("{name}: offset {}: index block: {what}", trailer.data_end),
-            )
+            Error::damaged(format!(
+                "{name}: offset {}: index block: {what}",
+                trailer.data_end
+            ))
         };
         let expected_bytes = trailer.block_bytes() - TRAILER_BYTES as u64;
         if bytes.len() as u64 != expected_bytes {
@@ -126,10 +126,10 @@ impl Block {
         name: &str,
     ) -> Result<Self> {
         let damaged = |what: String| {
-            Error::new(
-                ErrorKind::Damaged,
-                format!("{name}: offset {}: index block: {what}", trailer.data_end),
-            )
+            Error::damaged(format!(
+                "{name}: offset {}: index block: {what}",
+                trailer.data_end
+            ))
         };
         let rows = |kind| Rows::of(sections, kind, trailer.data_end);
         let block = Self {

@@ -11,7 +11,7 @@ use super::{
     check_section, filter_rows, partition_point,
 };
 use crate::{
-    Error, ErrorKind, Label, Result,
+    Error, Label, Result,
     format::{Fields, aligned},
 };
 
@@ -106,7 +106,7 @@ impl LabelIndex {
         });
         if !rises || end != postings || filter as usize != filter_rows(rows as usize) {
             let message = format!("{name}: the label sections of its index contradict each other");
-            return Err(Error::new(ErrorKind::Damaged, message));
+            return Err(Error::damaged(message));
         }
         Ok(Some(index))
     }

@@ -4,7 +4,7 @@
 //! without a new format version.
 
 use crate::{
-    Error, ErrorKind, Result, checksum,
+    Error, Result, checksum,
     format::{Field, Fields, aligned, newer, segment},
 };
 
@@ -102,12 +102,12 @@ impl Table {
     /// The table in `bytes`, which are the block from its table on, without the trailer: the table, then the header once more.
     ///
     /// # Errors
-    /// [`UnsupportedVersion`](ErrorKind::UnsupportedVersion) for a section of a newer build that must be understood.
+    /// [`UnsupportedVersion`](crate::ErrorKind::UnsupportedVersion) for a section of a newer build that must be understood.
     pub(crate) fn decode(bytes: &[u8], trailer: &Trailer, seed: u32, name: &str) -> Result<Self> {
         let damaged = |what: String| {
             let offset = trailer.table_offset();
             let message = format!("{name}: offset {offset}: table of the index block: {what}");
-            Error::new(ErrorKind::Damaged, message)
+            Error::damaged(message)
         };
         let rows = bytes
             .len()
@@ -248,5 +248,5 @@ pub(crate) fn check_section(section: &Section, bytes: &[u8], seed: u32, name: &s
         "{name}: offset {}: index block: CRC of the section of type {} is {crc:08x}, expected {:08x}",
         section.offset, section.number, section.crc
     );
-    Err(Error::new(ErrorKind::Damaged, message))
+    Err(Error::damaged(message))
 }

@@ -16,7 +16,7 @@ use super::{
     shared::Shared,
 };
 use crate::{
-    Error, ErrorKind, Result,
+    Error, Result,
     format::segment::DATA_START,
     limits,
     log::segment::Segment,
@@ -167,23 +167,17 @@ impl Shared {
             return self.extend(needed);
         }
         if needed.position > limits::BASE_POSITION_MAX {
-            return Err(Failure::Harmless(Error::new(
-                ErrorKind::TooLarge,
-                format!(
-                    "the log has come to position {}, and no record may have one above {}: export it into a new store",
-                    needed.position - 1,
-                    limits::POSITION_MAX
-                ),
-            )));
+            return Err(Failure::Harmless(Error::too_large(format!(
+                "the log has come to position {}, and no record may have one above {}: export it into a new store",
+                needed.position - 1,
+                limits::POSITION_MAX
+            ))));
         }
         if needed.active.id().0 == u32::MAX {
-            return Err(Failure::Harmless(Error::new(
-                ErrorKind::TooLarge,
-                format!(
-                    "{} is the last segment that a store can have: export it into a new store",
-                    needed.active.name
-                ),
-            )));
+            return Err(Failure::Harmless(Error::too_large(format!(
+                "{} is the last segment that a store can have: export it into a new store",
+                needed.active.name
+            ))));
         }
         let header = self.next_header(
             &needed.active,

@@ -59,7 +59,7 @@ pub(crate) fn check(segments: &[Arc<Segment>], end: &End) -> Result<()> {
     let Some(segment) = found else {
         let message =
             format!("{name} is missing: the store was closed when the log had reached it");
-        return Err(Error::new(ErrorKind::Damaged, message));
+        return Err(Error::damaged(message));
     };
     if segment.header.salt != end.salt {
         return Err(segment.damaged(0, "another segment stood here when the store was closed"));

@@ -10,7 +10,7 @@ use super::{
     lock::{in_time, lock, lock_identity},
 };
 use crate::{
-    Error, ErrorKind, Recovery, Result,
+    Error, Recovery, Result,
     format::{
         Features,
         files::{self, Identity},
@@ -39,15 +39,12 @@ pub(crate) fn open(
 ) -> Result<(Arc<Shared>, Recovery)> {
     let bounds = limits::SEGMENT_BYTES_MIN..=limits::SEGMENT_BYTES_MAX;
     if !bounds.contains(&options.segment_bytes_max) {
-        return Err(Error::new(
-            ErrorKind::InvalidInput,
-            format!(
-                "`segment_bytes_max` is {}, but it can be from {} to {}",
-                options.segment_bytes_max,
-                bounds.start(),
-                bounds.end()
-            ),
-        ));
+        return Err(Error::invalid(format!(
+            "`segment_bytes_max` is {}, but it can be from {} to {}",
+            options.segment_bytes_max,
+            bounds.start(),
+            bounds.end()
+        )));
     }
     match options.mode {
         Mode::Write => open_writer(storage, options),

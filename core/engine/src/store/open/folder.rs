@@ -54,7 +54,7 @@ pub(super) fn state_of(storage: &dyn Storage) -> Result<Folder> {
 }
 
 pub(super) fn no_store(place: &str) -> Error {
-    Error::new(ErrorKind::NotFound, format!("no runlog store at {place}"))
+    Error::not_found(format!("no runlog store at {place}"))
 }
 
 pub(super) fn not_a_store(place: &str, name: &str) -> Error {

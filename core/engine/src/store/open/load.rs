@@ -15,7 +15,7 @@ use super::{
     torn::check_torn,
 };
 use crate::{
-    Error, ErrorKind, Recovery, Result, SegmentId,
+    Error, Recovery, Result, SegmentId,
     format::{
         files::{self, Identity, Watermark},
         index::Trailer,
@@ -153,17 +153,14 @@ fn check_published(durable: &Durable, watermark: &Watermark) -> Result<()> {
     if end >= (watermark.segment, watermark.offset) {
         return Ok(());
     }
-    Err(Error::new(
-        ErrorKind::Damaged,
-        format!(
-            "{}: offset {}: the log ends with position {}, but records up to position {} were acknowledged: restore the \
+    Err(Error::damaged(format!(
+        "{}: offset {}: the log ends with position {}, but records up to position {} were acknowledged: restore the \
              files, or `runlog verify --repair` goes on without what is lost",
-            files::segment_name(end.0),
-            end.1,
-            durable.next_position - 1,
-            watermark.position
-        ),
-    ))
+        files::segment_name(end.0),
+        end.1,
+        durable.next_position - 1,
+        watermark.position
+    )))
 }
 
 struct Loader {

@@ -1,7 +1,7 @@
 //! Resuming from a checkpoint: whether it matches the segments, and from which place the log is read.
 
 use crate::{
-    Error, ErrorKind, Result, SegmentId,
+    Error, Result, SegmentId,
     format::files::{self, Watermark},
     index::{
         checkpoint::{self, Checkpoint},
@@ -41,13 +41,10 @@ pub(super) fn check_reached(segments: &[Arc<Segment>], found: &Checkpoint) -> Re
         .iter()
         .find(|segment| segment.id() == id && segment.header.salt == found.end.salt);
     let Some(segment) = segment else {
-        return Err(Error::new(
-            ErrorKind::Damaged,
-            format!(
-                "{} is missing: the checkpoint says the log reached it",
-                files::segment_name(id)
-            ),
-        ));
+        return Err(Error::damaged(format!(
+            "{} is missing: the checkpoint says the log reached it",
+            files::segment_name(id)
+        )));
     };
     let length = segment.file_bytes()?;
     if length < found.end.offset {

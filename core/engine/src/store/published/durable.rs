@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::sync::Arc;
 
 use crate::{
-    Error, ErrorKind, Kind, Label, Position, Result, SegmentId, StreamId, checksum,
+    Error, Kind, Label, Position, Result, SegmentId, StreamId, checksum,
     format::{
         index::{ControlRow, DROPPED, KeyRow, Labelled},
         record::{self, Flags},
@@ -67,7 +67,7 @@ impl Durable {
         let found = number.and_then(|number| Some((number, self.directory.stream(number)?)));
         found
             .filter(|(_, stream)| !stream.deleted)
-            .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("no stream {stream}")))
+            .ok_or_else(|| Error::not_found(format!("no stream {stream}")))
     }
 
     /// The log before its first segment.
@@ -129,7 +129,7 @@ impl Durable {
             let message = format!(
                 "the directory names no segment for record {ordinal} of stream number {source}"
             );
-            Error::new(ErrorKind::Damaged, message)
+            Error::damaged(message)
         };
         let stream = self.directory.stream(source).ok_or_else(unknown)?.id;
         let (id, ordinals) = self
@@ -420,14 +420,11 @@ impl Spot {
 /// The error for a record that a compaction in another process dropped, while this read, which started before, still
 /// referred to it.
 fn dropped(segment: &Segment, source: u32, ordinal: u32) -> Error {
-    Error::new(
-        ErrorKind::NotFound,
-        format!(
-            "{}: record {ordinal} of stream number {source} was given up by a compaction after it was truncated or \
+    Error::not_found(format!(
+        "{}: record {ordinal} of stream number {source} was given up by a compaction after it was truncated or \
              deleted; read again",
-            segment.name
-        ),
-    )
+        segment.name
+    ))
 }
 
 fn lacks(segment: &Segment, source: u32, ordinal: u32) -> Error {
@@ -439,8 +436,5 @@ fn lacks(segment: &Segment, source: u32, ordinal: u32) -> Error {
 }
 
 pub(crate) fn missing(id: SegmentId) -> Error {
-    Error::new(
-        ErrorKind::Damaged,
-        format!("segment {id} is missing from the store"),
-    )
+    Error::damaged(format!("segment {id} is missing from the store"))
 }

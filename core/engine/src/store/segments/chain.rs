@@ -174,15 +174,14 @@ fn missing(storage: &dyn Storage, id: SegmentId) -> Error {
         storage.describe(),
         files::segment_name(id)
     );
-    Error::new(ErrorKind::Damaged, message)
+    Error::damaged(message)
 }
 
 fn missing_last(storage: &dyn Storage, id: SegmentId) -> Error {
     let (place, name) = (storage.describe(), files::segment_name(id));
-    Error::new(
-        ErrorKind::Damaged,
-        format!("{place}: {name} is missing, the last of the log; {REPAIRABLE}"),
-    )
+    Error::damaged(format!(
+        "{place}: {name} is missing, the last of the log; {REPAIRABLE}"
+    ))
 }
 
 const REPAIRABLE: &str = "restore it, or `runlog verify --repair` goes on with what is there";
@@ -212,13 +211,10 @@ pub(crate) const WITHOUT_INDEX: &str = "restore the file from a backup; or move 
                                         without its records. `runlog salvage` reads those that are whole";
 
 pub(crate) fn no_index(segment: &Segment) -> Error {
-    Error::new(
-        ErrorKind::Damaged,
-        format!(
-            "{}: its index block, which was durable, is missing; `runlog verify --repair` makes it again from the records",
-            segment.name
-        ),
-    )
+    Error::damaged(format!(
+        "{}: its index block, which was durable, is missing; `runlog verify --repair` makes it again from the records",
+        segment.name
+    ))
 }
 
 /// The error of a pack whose index can't be read.
@@ -233,7 +229,7 @@ pub(crate) fn pack_without_index(segment: &Segment) -> Result<Error> {
     let message = format!(
         "{why}; `runlog verify --repair` makes it again where the records tell all of it, and else changes nothing: then {WITHOUT_INDEX}"
     );
-    Ok(Error::new(ErrorKind::Damaged, message))
+    Ok(Error::damaged(message))
 }
 
 /// The index block of a segment with its labels; `Ok(Err(_))` when it doesn't check.

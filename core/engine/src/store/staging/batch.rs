@@ -7,7 +7,7 @@ use super::{
     prepare::PreparedBody,
     writer::Writer,
 };
-use crate::{Error, ErrorKind, StreamId, limits, store::published::durable::Durable};
+use crate::{Error, StreamId, limits, store::published::durable::Durable};
 
 /// The result of an op, or why the batch is not staged.
 pub(super) type Result<T> = std::result::Result<T, Stop>;
@@ -56,10 +56,10 @@ impl Staging<'_, '_> {
             .ok()
             .filter(|number| *number <= limits::STREAMS_MAX);
         let number = number.ok_or_else(|| {
-            Error::new(
-                ErrorKind::TooLarge,
-                format!("the store is full: it has {} streams", limits::STREAMS_MAX),
-            )
+            Error::too_large(format!(
+                "the store is full: it has {} streams",
+                limits::STREAMS_MAX
+            ))
         })?;
         self.writer.heads.push(&self.durable.directory);
         self.writer.new_ids.insert(id, number);

@@ -9,9 +9,7 @@ use super::{
     heads::LastPosition,
     refusals::{already_exists, conflict, conflict_at, deleted, not_found},
 };
-use crate::{
-    Error, ErrorKind, Expected, Kind, Sequence, StreamId, store::published::durable::Entry,
-};
+use crate::{Error, Expected, Kind, Sequence, StreamId, store::published::durable::Entry};
 
 impl Staging<'_, '_> {
     pub(super) fn existing(&self, id: &StreamId) -> Result<u32> {
@@ -107,7 +105,7 @@ impl Staging<'_, '_> {
                 let message = format!(
                     "stream number {number} has no record {sequence}, which it should have"
                 );
-                Error::new(ErrorKind::Damaged, message)
+                Error::damaged(message)
             })?;
         self.facts.position(source, ordinal)
     }
@@ -126,7 +124,7 @@ impl Staging<'_, '_> {
                 let message = format!(
                     "stream {id}: can't {what} sequence {sequence}: its last sequence is {last}"
                 );
-                Error::new(ErrorKind::InvalidInput, message).into()
+                Error::invalid(message).into()
             })
     }
 }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use runlog_log::redacted_positions;
 
 use crate::{
-    Batch, Error, ErrorKind, Expected, Op, Position, Result, StreamId,
+    Batch, Error, Expected, Op, Position, Result, StreamId,
     format::record::Header,
     log::scan::is_damage,
     store::{
@@ -98,12 +98,9 @@ impl Facts {
                 // Otherwise staging would request it in an endless loop.
                 let is_read = self.headers.contains_key(&position.0);
                 let lost = || {
-                    Error::new(
-                        ErrorKind::NotFound,
-                        format!(
-                            "no record has position {position} any more: a compaction gave it up"
-                        ),
-                    )
+                    Error::not_found(format!(
+                        "no record has position {position} any more: a compaction gave it up"
+                    ))
                 };
                 is_read.then_some(()).ok_or_else(lost)
             }
@@ -127,7 +124,7 @@ impl Facts {
         let header = match place.frame() {
             Ok(Some(_)) if position != position.plain() => {
                 let message = format!("position {} can be read", position.plain());
-                return Err(Error::new(ErrorKind::InvalidInput, message));
+                return Err(Error::invalid(message));
             }
             Ok(frame) => frame.map(|frame| frame.header),
             // A record that can't be read can be redacted as well: reads pass over it then.

@@ -1,7 +1,7 @@
 //! The work for a batch that needs no lock: limits, sizes, and CRCs of bodies.
 
 use crate::{
-    Batch, Error, ErrorKind, Expected, Label, NewRecord, Op, Result, StreamId,
+    Batch, Error, Expected, Label, NewRecord, Op, Result, StreamId,
     format::{
         extension::LabelSet,
         index,
@@ -118,8 +118,7 @@ pub(crate) fn prepare(batch: &Batch<'_>) -> Result<Prepared> {
         }
     }
     if !key.is_empty() {
-        return Err(Error::new(
-            ErrorKind::InvalidInput,
+        return Err(Error::invalid(
             "a batch with an idempotency key must append at least one record: the key is kept beside it",
         ));
     }
@@ -128,14 +127,11 @@ pub(crate) fn prepare(batch: &Batch<'_>) -> Result<Prepared> {
     }
     prepared.index_bytes_max += index::KEY_ROW_BYTES as u64 + 16;
     if prepared.bytes_max > BATCH_BYTES_MAX as u64 || records_max > BATCH_RECORDS_MAX {
-        return Err(Error::new(
-            ErrorKind::TooLarge,
-            format!(
-                "the batch is too large: up to {} bytes and {records_max} records, but at most {BATCH_BYTES_MAX} bytes \
+        return Err(Error::too_large(format!(
+            "the batch is too large: up to {} bytes and {records_max} records, but at most {BATCH_BYTES_MAX} bytes \
                  and {BATCH_RECORDS_MAX} records can be one batch",
-                prepared.bytes_max
-            ),
-        ));
+            prepared.bytes_max
+        )));
     }
     Ok(prepared)
 }
@@ -143,13 +139,10 @@ pub(crate) fn prepare(batch: &Batch<'_>) -> Result<Prepared> {
 /// The error for a key on an append of no records: it leaves no record from which a repeat could learn the sequence
 /// that the first one found.
 fn nothing_to_repeat(stream: &StreamId) -> Error {
-    Error::new(
-        ErrorKind::InvalidInput,
-        format!(
-            "stream {stream}: in a batch with an idempotency key an append of no records must say which last sequence \
+    Error::invalid(format!(
+        "stream {stream}: in a batch with an idempotency key an append of no records must say which last sequence \
              it expects, or that the stream is absent"
-        ),
-    )
+    ))
 }
 
 fn add_control(prepared: &mut Prepared, body_bytes: usize) {
@@ -161,13 +154,10 @@ fn add_control(prepared: &mut Prepared, body_bytes: usize) {
 fn checked_labels(record: &NewRecord<'_>) -> Result<Option<LabelSet>> {
     let labels = LabelSet::of_some(record.labels);
     if labels.is_none() && !record.labels.is_empty() {
-        return Err(Error::new(
-            ErrorKind::TooLarge,
-            format!(
-                "a record has {} labels; it can have at most {LABELS_MAX}",
-                record.labels.len()
-            ),
-        ));
+        return Err(Error::too_large(format!(
+            "a record has {} labels; it can have at most {LABELS_MAX}",
+            record.labels.len()
+        )));
     }
     Ok(labels)
 }
@@ -178,13 +168,10 @@ fn checked_body<'a>(
     key: &'a [u8],
 ) -> Result<Body<'a>> {
     if !record.kind.is_data() {
-        return Err(Error::new(
-            ErrorKind::InvalidInput,
-            format!(
-                "kind {} is the engine's own; records of data have kinds below 128",
-                record.kind.0
-            ),
-        ));
+        return Err(Error::invalid(format!(
+            "kind {} is the engine's own; records of data have kinds below 128",
+            record.kind.0
+        )));
     }
     check_parts(record.meta, record.payload)?;
     Ok(Body {
@@ -208,8 +195,7 @@ fn check_bytes(what: &str, bytes: &[u8], limit: usize) -> Result<()> {
 }
 
 fn too_large(what: &str, found: usize, bound: &str, limit: usize) -> Error {
-    Error::new(
-        ErrorKind::TooLarge,
-        format!("{what} is {found} bytes long; it can be {bound} {limit} bytes"),
-    )
+    Error::too_large(format!(
+        "{what} is {found} bytes long; it can be {bound} {limit} bytes"
+    ))
 }

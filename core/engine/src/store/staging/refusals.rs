@@ -3,14 +3,11 @@
 use crate::{Error, ErrorKind, Position, Sequence, StreamId};
 
 pub(crate) fn not_found(id: &StreamId) -> Error {
-    Error::new(ErrorKind::NotFound, format!("no stream {id}"))
+    Error::not_found(format!("no stream {id}"))
 }
 
 pub(crate) fn deleted(id: &StreamId) -> Error {
-    Error::new(
-        ErrorKind::NotFound,
-        format!("stream {id} was deleted; use a new id"),
-    )
+    Error::not_found(format!("stream {id} was deleted; use a new id"))
 }
 
 pub(crate) fn already_exists(id: &StreamId) -> Error {

@@ -14,8 +14,8 @@ use super::{
 use runlog_log::redacted_positions;
 
 use crate::{
-    Batch, Durability, Error, ErrorKind, Expected, Kind, NewRecord, Op, OpResult, Position,
-    Sequence, StreamId,
+    Batch, Durability, Error, Expected, Kind, NewRecord, Op, OpResult, Position, Sequence,
+    StreamId,
     format::record::{self, Flags},
     limits,
     store::{place::Place, published::durable::Durable},
@@ -113,10 +113,9 @@ impl Staging<'_, '_> {
     pub(crate) fn run(mut self, batch: &Batch<'_>, time_ms: u64) -> Result<Staged> {
         let base_time_ms = self.writer.active.header.base_time_ms;
         self.time_delta_ms = u32::try_from(time_ms.saturating_sub(base_time_ms)).map_err(|_| {
-            Error::new(
-                ErrorKind::InvalidInput,
-                format!("the clock says {time_ms} ms, too far from {base_time_ms} ms"),
-            )
+            Error::invalid(format!(
+                "the clock says {time_ms} ms, too far from {base_time_ms} ms"
+            ))
         })?;
         self.batch_start = self.open.end();
         let first = self.writer.next_position;
@@ -258,13 +257,10 @@ impl Staging<'_, '_> {
             .checked_add(count)
             .filter(|last| u64::from(*last) <= limits::SEQUENCE_MAX);
         head.last_sequence = new_last.ok_or_else(|| {
-            Error::new(
-                ErrorKind::TooLarge,
-                format!(
-                    "stream {id} is full: a stream has {} sequences",
-                    limits::SEQUENCE_MAX
-                ),
-            )
+            Error::too_large(format!(
+                "stream {id} is full: a stream has {} sequences",
+                limits::SEQUENCE_MAX
+            ))
         })?;
         let ordinals = head
             .ordinals
@@ -276,7 +272,7 @@ impl Staging<'_, '_> {
                 "stream {id} is full: it was given {given} records, truncated ones included, and a stream can be given \
                  {most}; fork it and go on in the fork"
             );
-            Error::new(ErrorKind::TooLarge, message)
+            Error::too_large(message)
         })?;
         for (index, (record, sequence)) in records.iter().zip(last.saturating_add(1)..).enumerate()
         {
@@ -312,18 +308,14 @@ impl Staging<'_, '_> {
     fn check_redactable(&self, position: Position) -> Result<()> {
         // A position that a repair left out is none either.
         if Place::of(self.durable, position.plain().0).is_none() {
-            return Err(Error::new(
-                ErrorKind::NotFound,
-                format!("no record has position {position}"),
-            )
-            .into());
+            return Err(Error::not_found(format!("no record has position {position}")).into());
         }
         let header = self.facts.header(position)?;
         if !header.kind.is_data() && header.kind != Kind::SNAPSHOT {
             let message = format!(
                 "position {position} is a record of the engine, which has nothing to redact"
             );
-            return Err(Error::new(ErrorKind::InvalidInput, message).into());
+            return Err(Error::invalid(message).into());
         }
         Ok(())
     }

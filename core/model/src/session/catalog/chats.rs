@@ -38,16 +38,6 @@ impl Catalog {
             .collect()
     }
 
-    /// The sessions that aren't deleted, the newest first.
-    pub fn live_sessions(&self) -> impl Iterator<Item = &Session> {
-        self.listed
-            .all()
-            .iter()
-            .rev()
-            .filter_map(|number| self.look_at(number))
-            .map(|entry| &entry.session)
-    }
-
     /// A session as a chat, deleted or not.
     pub fn chat(&self, id: SessionId) -> Option<Chat> {
         self.entry(id).map(SessionEntry::chat)

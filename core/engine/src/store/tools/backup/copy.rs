@@ -39,13 +39,10 @@ pub(crate) fn backup(
     let (sources, last_position) = sources(shared);
     let place = target.describe();
     if target.is_inside(&*shared.storage) {
-        return Err(Error::new(
-            ErrorKind::InvalidInput,
-            format!(
-                "{place} is inside the store's own folder, {}; give another one",
-                shared.storage.describe()
-            ),
-        ));
+        return Err(Error::invalid(format!(
+            "{place} is inside the store's own folder, {}; give another one",
+            shared.storage.describe()
+        )));
     }
     let had = check_place(shared, target, &place)?;
     let _lock = lock::lock(target, holder)?;
@@ -104,7 +101,7 @@ impl Damage {
         let message = format!(
             "{place}: everything was copied, but the store is damaged, and so is its copy: {first}{others}"
         );
-        Err(Error::new(ErrorKind::Damaged, message))
+        Err(Error::damaged(message))
     }
 }
 
@@ -242,7 +239,7 @@ fn only_copy(source: &Source, target: &dyn Storage, damage: &Error) -> Error {
         "{place}: {name} isn't as the store has it, and the store's own is damaged, so that it isn't copied over: \
          {damage}; verify both, and repair the store, or restore it from the backup"
     );
-    Error::new(ErrorKind::Damaged, what)
+    Error::damaged(what)
 }
 
 /// Seals a segment whose records the backup has; returns the damage of the seal.

@@ -59,19 +59,17 @@ pub(super) fn check_place(
         .map_err(|error| failed(error, "listing its files"))?;
     let is_backup = had.iter().any(|name| name == files::IDENTITY);
     if is_backup && self::identity(target)? != identity {
-        return Err(Error::new(
-            ErrorKind::InvalidInput,
-            format!("{place} is another store; give an empty folder, or a backup of this one"),
-        ));
+        return Err(Error::invalid(format!(
+            "{place} is another store; give an empty folder, or a backup of this one"
+        )));
     }
     // Left by a backup that was interrupted at its start.
     let unfinished = format!("{}{}", files::IDENTITY, files::UNFINISHED);
     let is_own = |name: &&String| **name == files::LOCK || **name == unfinished;
     if !is_backup && let Some(other) = had.iter().find(|name| !is_own(name)) {
-        return Err(Error::new(
-            ErrorKind::InvalidInput,
-            format!("{place} has other files, such as {other}; give an empty folder"),
-        ));
+        return Err(Error::invalid(format!(
+            "{place} has other files, such as {other}; give an empty folder"
+        )));
     }
     // These files mean that a writer opened the backup: its records would be lost.
     let writers = [files::CHECKPOINT, files::END, files::WATERMARK];

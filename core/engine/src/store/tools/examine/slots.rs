@@ -73,10 +73,7 @@ impl Slots {
             {
                 let why = format!("{}, and {others} more segments than one", unusable.why);
                 if unusable.has_records {
-                    return Err(Error::new(
-                        ErrorKind::Damaged,
-                        format!("{why}; {WITHOUT_INDEX}"),
-                    ));
+                    return Err(Error::damaged(format!("{why}; {WITHOUT_INDEX}")));
                 }
                 strays.push((file, why));
                 continue;

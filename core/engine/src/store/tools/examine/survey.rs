@@ -9,7 +9,7 @@ use crate::{
     Result, checksum,
     format::{aligned, record},
     log::{
-        frame::Frame,
+        frame::{Frame, no_header},
         scan::{self, whole_zero_units},
         segment::Segment,
     },
@@ -193,10 +193,7 @@ impl<'a> Survey<'a> {
         }
         let bytes = self.bytes(offset, header_bytes)?;
         let Some(header) = self.header(&bytes, offset) else {
-            return Ok(Err(format!(
-                "expected a record header of this segment, found {}",
-                hex(&bytes)
-            )));
+            return Ok(Err(no_header(&bytes)));
         };
         let length = header.padded_body_bytes() as u64;
         let body = if length > LARGE_BYTES {
@@ -239,8 +236,4 @@ impl<'a> Survey<'a> {
 /// The end of the bytes between two offsets that aren't zero; `from` when all are.
 pub(crate) fn last_nonzero(source: &dyn Source, from: u64, to: u64) -> Result<u64> {
     scan::last_nonzero(from, to, |offset, length| source.read(offset, length))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

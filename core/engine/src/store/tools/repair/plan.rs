@@ -108,17 +108,14 @@ impl Plan {
                 )
             };
             let names: Vec<_> = examined.misnamed.iter().map(name).collect();
-            return Err(Error::new(
-                ErrorKind::Damaged,
-                format!(
-                    "files have the names of others: {}; rename them, and nothing of them is lost. Nothing was changed",
-                    names.join(", ")
-                ),
-            ));
+            return Err(Error::damaged(format!(
+                "files have the names of others: {}; rename them, and nothing of them is lost. Nothing was changed",
+                names.join(", ")
+            )));
         }
         if let Some((_, why)) = examined.without_index.first() {
             let message = format!("{why}; {WITHOUT_INDEX}. Nothing was changed");
-            return Err(Error::new(ErrorKind::Damaged, message));
+            return Err(Error::damaged(message));
         }
         let mut plan = Self {
             asides: std::mem::take(&mut examined.strays),
@@ -398,10 +395,7 @@ fn apply(tried: &mut Durable, segment: SegmentId, block: &Block) -> Result<()> {
 }
 
 fn unrepairable(what: &str) -> Error {
-    Error::new(
-        ErrorKind::Damaged,
-        format!(
-            "no repair makes this store open again: {what}; nothing was changed. `runlog salvage` reads what is there"
-        ),
-    )
+    Error::damaged(format!(
+        "no repair makes this store open again: {what}; nothing was changed. `runlog salvage` reads what is there"
+    ))
 }

@@ -1,8 +1,6 @@
 //! The files of a folder that may hold records.
 
-use crate::{
-    Error, ErrorKind, Result, SegmentId, format::files::SegmentFile, limits, storage::Storage,
-};
+use crate::{Error, Result, SegmentId, format::files::SegmentFile, limits, storage::Storage};
 
 /// A file that may hold records, and which part of which segment it is.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,10 +29,9 @@ impl Place {
 
 pub(super) fn places(storage: &dyn Storage) -> Result<Vec<Place>> {
     let names = storage.list().map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Error::new(
-            ErrorKind::NotFound,
-            format!("no folder {}", storage.describe()),
-        ),
+        std::io::ErrorKind::NotFound => {
+            Error::not_found(format!("no folder {}", storage.describe()))
+        }
         _ => Error::from_io(error, format!("listing {}", storage.describe())),
     })?;
     let mut places: Vec<_> = names.into_iter().filter_map(place_of).collect();

@@ -12,7 +12,7 @@ use super::{
     raw_file::{RawFile, Shifted},
 };
 use crate::{
-    Error, ErrorKind, Position, Result, Sequence, StreamId,
+    Error, Position, Result, Sequence, StreamId,
     format::{
         index::{Block, TRAILER_BYTES, Trailer},
         pack::IMAGE_BYTES_MAX,
@@ -292,12 +292,7 @@ impl Remains {
 
 /// Seeds that were found, if there are any.
 fn some_seed(seeds: Vec<u32>, name: &str) -> Result<Vec<u32>> {
-    let nothing = || {
-        Error::new(
-            ErrorKind::Damaged,
-            format!("no record in {name} tells which segment it is of"),
-        )
-    };
+    let nothing = || Error::damaged(format!("no record in {name} tells which segment it is of"));
     if seeds.is_empty() {
         Err(nothing())
     } else {
