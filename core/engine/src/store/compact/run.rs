@@ -112,14 +112,11 @@ impl Shared {
         let mut full: Option<Error> = None;
         while let Some(range) = ranges.pop_front() {
             let bytes_done = throttle.bytes_done();
-            match self.pack(
-                &stand,
-                &range,
-                encoding(options.codec),
-                &mut throttle,
-                packing,
-            ) {
-                Ok(packed) => {
+            match self.make_pack(&stand, &range, encoding(options.codec), &mut throttle) {
+                Ok(made) => {
+                    // What fails from here on isn't tried again in parts: their sources may be none any more.
+                    let sources = &stand.segments[range.first..range.end];
+                    let packed = self.put_in_place(sources, made, packing)?;
                     let gives_room = packed.bytes_after < packed.bytes_before;
                     // A file that is removed gives its room back once nobody has it open.
                     stand.segments[range.first..range.end].fill(Arc::clone(&packed.pack));
@@ -148,9 +145,7 @@ impl Shared {
                     }
                 }
                 // A smaller pack may find room, and gives back what makes room for the next.
-                Err(Stopped::Failed(error))
-                    if error.kind() == ErrorKind::StorageFull && packing.failed.is_none() =>
-                {
+                Err(Stopped::Failed(error)) if error.kind() == ErrorKind::StorageFull => {
                     throttle.begin_again(bytes_done, 0);
                     full = Some(error);
                     if range.end - range.first == 1 {
@@ -262,15 +257,14 @@ impl Shared {
         Ok(done)
     }
 
-    /// Makes one pack, puts it in the place of its segments, and removes those.
-    fn pack(
+    /// Makes the file of one pack, under a name that isn't part of the store, and reads it back.
+    fn make_pack(
         &self,
         stand: &Stand,
         range: &Range,
         encoding: Encoding,
         throttle: &mut Throttle<'_>,
-        packing: &mut Packing,
-    ) -> Outcome<Packed> {
+    ) -> Outcome<Made> {
         throttle.tell()?;
         let sources = &stand.segments[range.first..range.end];
         let next = &stand.segments[range.end].header;
@@ -285,30 +279,22 @@ impl Shared {
             generation: header.generation(),
         };
         let unfinished = format!("{}{}", file.name(), files::UNFINISHED);
-        let made = self.write_pack(stand, sources, header, encoding, &unfinished, throttle);
+        let made = self
+            .write_pack(stand, sources, header, encoding, &unfinished, throttle)
+            .and_then(|gathered| {
+                // Read back before anything is given up for it.
+                self.check_pack(file, &unfinished)?;
+                Ok(gathered)
+            });
         let gathered = made.inspect_err(|_| {
             // It is no part of the store. If it can't be removed now, the next opening removes it.
             let _ = self.storage.remove(&unfinished);
         })?;
-        let mut bytes_before = 0;
-        for source in sources {
-            bytes_before += source.stored_bytes()?;
-        }
-        let pack = self.put_in_place(sources, file, &unfinished, packing)?;
-        let packed = Packed {
-            files: sources.len() as u64,
-            bytes_before,
-            bytes_after: pack.stored_bytes()?,
-            pack,
+        Ok(Made {
+            file,
+            unfinished,
             gathered,
-        };
-        for source in sources {
-            let name = &source.name;
-            self.storage.remove(name).with_context(|| {
-                format!("removing {name}, whose place {} took", packed.pack.name)
-            })?;
-        }
-        Ok(packed)
+        })
     }
 
     /// Writes the file of a pack, whole and durable, under a name that isn't part of the store.
@@ -341,21 +327,45 @@ impl Shared {
         Gatherer::new(stand, sources, writer, header, unfinished, throttle).write()
     }
 
-    /// From here on it counts.
+    /// Puts a pack in the place of its segments, and removes those.
     fn put_in_place(
         &self,
         sources: &[Arc<Segment>],
-        file: SegmentFile,
-        unfinished: &str,
+        made: Made,
+        packing: &mut Packing,
+    ) -> Result<Packed> {
+        let mut bytes_before = 0;
+        for source in sources {
+            bytes_before += source.stored_bytes()?;
+        }
+        let pack = self.name_pack(sources, &made, packing)?;
+        for source in sources {
+            let name = &source.name;
+            self.storage
+                .remove(name)
+                .with_context(|| format!("removing {name}, whose place {} took", pack.name))?;
+        }
+        Ok(Packed {
+            files: sources.len() as u64,
+            bytes_before,
+            bytes_after: pack.stored_bytes()?,
+            pack,
+            gathered: made.gathered,
+        })
+    }
+
+    /// From here on it counts.
+    fn name_pack(
+        &self,
+        sources: &[Arc<Segment>],
+        made: &Made,
         packing: &mut Packing,
     ) -> Result<Arc<Segment>> {
-        let name = file.name();
+        let name = made.file.name();
         let place = |what: &str| format!("{}: {what} {name}", self.storage.describe());
-        // Read back before anything is given up for it.
-        self.check_pack(file, unfinished)?;
         let named = self
             .storage
-            .rename(unfinished, &name)
+            .rename(&made.unfinished, &name)
             .with_context(|| place("naming"))
             .and_then(|()| {
                 self.storage
@@ -368,8 +378,13 @@ impl Shared {
             return Err(error);
         }
         // A store is opened with a pack of which nothing can be read; none is put in the place of segments that can.
-        let opened = Segment::open_file(&*self.storage, file, Access::Read, &self.identity.store)
-            .and_then(|pack| pack.index_error().map_or(Ok(pack), Err));
+        let opened = Segment::open_file(
+            &*self.storage,
+            made.file,
+            Access::Read,
+            &self.identity.store,
+        )
+        .and_then(|pack| pack.index_error().map_or(Ok(pack), Err));
         let pack = Arc::new(opened.inspect_err(|error| packing.failed = Some(error.clone()))?);
         let mut durable = sync::write(&self.durable);
         let first = durable
@@ -402,6 +417,13 @@ impl Shared {
         }
         Ok(())
     }
+}
+
+/// The file of a pack, whole and durable, without its name.
+struct Made {
+    file: SegmentFile,
+    unfinished: String,
+    gathered: Gathered,
 }
 
 /// What came of one pack.
