@@ -1056,6 +1056,41 @@ fn device_too_full_to_remove_what_a_pack_replaced_costs_nothing() {
     assert!(refused > 0, "no removal was refused");
 }
 
+/// The space of the next segment is made ahead of need. Compaction needs less, and gives more back.
+#[test]
+fn room_taken_for_the_next_segment_is_there_for_a_compaction() {
+    const SPARE: &str = "spare.seg.tmp";
+    let storage = FaultyStorage::new();
+    let options = OpenOptions {
+        durability: runlog_engine::Durability::Sync,
+        ..options()
+    };
+    let store = Store::open_on(Arc::new(storage.clone()), options).unwrap();
+    let stream = StreamId(store.new_id());
+    let payload = [1; 1000];
+    let append = || {
+        store
+            .append(stream, Expected::Any, &[NewRecord::data(&payload)])
+            .unwrap()
+    };
+    for _ in 0..100 {
+        append();
+    }
+    for _ in 0..1000 {
+        if storage.files().contains_key(SPARE) {
+            break;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    store.truncate(stream, Sequence(30)).unwrap();
+    let before = answers(&store, LABELS).unwrap();
+    storage.leave_room(1000);
+    assert!(storage.files().contains_key(SPARE), "no space was made");
+    let done = compact(&store, CompactScope::Sealed, Codec::Plain).unwrap();
+    assert!(done.bytes_after < done.bytes_before, "{done:?}");
+    assert_same(&before, &answers(&store, LABELS).unwrap(), "full");
+}
+
 /// How many segments and packs a folder has, and how many bytes they take.
 fn taken_by_segments(storage: &FaultyStorage) -> (u64, u64) {
     let files = storage.files();

@@ -147,6 +147,11 @@ impl Shared {
                 // A smaller pack may find room, and gives back what makes room for the next.
                 Err(Stopped::Failed(error)) if error.kind() == ErrorKind::StorageFull => {
                     throttle.begin_again(bytes_done, 0);
+                    // The spare segment may have taken the last space. The next one is made for another segment.
+                    if self.give_up_spare() {
+                        ranges.push_front(range);
+                        continue;
+                    }
                     full = Some(error);
                     if range.end - range.first == 1 {
                         waiting.push(range);
