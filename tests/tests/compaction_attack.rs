@@ -1091,6 +1091,51 @@ fn room_taken_for_the_next_segment_is_there_for_a_compaction() {
     assert_same(&before, &answers(&store, LABELS).unwrap(), "full");
 }
 
+/// The active segment can't be sealed before what is sealed has given room back.
+#[test]
+fn compaction_that_makes_room_for_itself_first_tells_of_all_that_it_does() {
+    let storage = FaultyStorage::new();
+    let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+    let (kept, given_up) = (StreamId(store.new_id()), StreamId(store.new_id()));
+    for number in 0..180 {
+        let stream = if number % 30 == 0 { kept } else { given_up };
+        store
+            .append(stream, Expected::Any, &[NewRecord::data(&[1; 1000])])
+            .unwrap();
+    }
+    store.delete(given_up).unwrap();
+    let before = answers(&store, LABELS).unwrap();
+    let live = 6 * 1000;
+    storage.leave_room(12_000);
+    let mut told: Vec<runlog_engine::CompactProgress> = Vec::new();
+    let done = store
+        .compact_with(
+            CompactOptions {
+                scope: CompactScope::All,
+                codec: Codec::Plain,
+                ..CompactOptions::default()
+            },
+            &mut |progress| {
+                told.push(progress);
+                std::ops::ControlFlow::Continue(())
+            },
+        )
+        .unwrap();
+    let ends = told.iter().filter(|at| at.bytes_done == at.bytes_total);
+    assert!(ends.count() > 1, "it did all at once: {told:?}");
+    assert!(
+        told.is_sorted_by_key(|at| (at.bytes_done, at.bytes_total)),
+        "{told:?}"
+    );
+    let last = told.last().unwrap();
+    assert!(
+        last.bytes_done == last.bytes_total && last.bytes_done > live,
+        "{told:?}"
+    );
+    assert_eq!(done.records_dropped, 174, "{done:?}");
+    assert_same(&before, &answers(&store, LABELS).unwrap(), "full");
+}
+
 /// How many segments and packs a folder has, and how many bytes they take.
 fn taken_by_segments(storage: &FaultyStorage) -> (u64, u64) {
     let files = storage.files();

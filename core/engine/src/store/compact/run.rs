@@ -40,45 +40,58 @@ impl Shared {
         }
         drop(self.writer()?);
         let mut packing = self.start_packing()?;
-        if options.scope < CompactScope::All {
-            return self.rewrite(options, tell, &mut packing);
-        }
         let mut done = Compaction::default();
+        if options.scope < CompactScope::All {
+            return self.rewrite(options, tell, &mut packing, done);
+        }
+        let mut told = CompactProgress::default();
         if let Err(error) = self.turn() {
             if error.kind() != ErrorKind::StorageFull {
                 return Err(error);
             }
             // What is sealed may give back the room that the index of the active segment needs.
             let scope = CompactScope::Sealed;
-            done = self.rewrite(CompactOptions { scope, ..options }, tell, &mut packing)?;
+            let mut tell = |progress: CompactProgress| {
+                told = progress;
+                tell(progress)
+            };
+            done = self.rewrite(
+                CompactOptions { scope, ..options },
+                &mut tell,
+                &mut packing,
+                done,
+            )?;
             if done.is_cancelled {
                 return Ok(done);
             }
             self.turn()?;
         }
-        let rest = self.rewrite(options, tell, &mut packing)?;
-        Ok(Compaction {
-            files_before: done.files_before + rest.files_before,
-            files_after: done.files_after + rest.files_after,
-            bytes_before: done.bytes_before + rest.bytes_before,
-            bytes_after: done.bytes_after + rest.bytes_after,
-            records_dropped: done.records_dropped + rest.records_dropped,
-            payloads_erased: done.payloads_erased + rest.payloads_erased,
-            ..rest
-        })
+        let mut tell = |progress: CompactProgress| {
+            tell(CompactProgress {
+                bytes_done: told.bytes_done + progress.bytes_done,
+                bytes_total: told.bytes_total + progress.bytes_total,
+            })
+        };
+        self.rewrite(options, &mut tell, &mut packing, done)
     }
 
-    /// Rewrites what is sealed.
+    /// Rewrites what is sealed, and adds that to what was done before.
     fn rewrite(
         &self,
         options: CompactOptions,
         tell: &mut OnCompactProgress<'_>,
         packing: &mut Packing,
+        before: Compaction,
     ) -> Result<Compaction> {
         let mut stand = self.stand();
         // What nobody refers to was given up by records that may not be durable yet. They have to be before it is.
         self.flush(true)?;
-        let (ranges, mut done) = self.choose(&mut stand, options.scope)?;
+        let (ranges, left) = self.choose(&mut stand, options.scope)?;
+        let mut done = Compaction {
+            segments_left: left.segments_left,
+            segments_damaged: left.segments_damaged,
+            ..before
+        };
         let mut bytes_total = 0;
         for range in &ranges {
             bytes_total += stand.bytes(range);
