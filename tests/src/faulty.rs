@@ -102,6 +102,7 @@ impl Call {
                 self,
                 Self::Create
                     | Self::Rename
+                    | Self::Remove
                     | Self::SyncDir
                     | Self::CreateDir
                     | Self::Lock

@@ -28,7 +28,7 @@ use runlog_tests::{
     budget,
     checker::{self, Files},
     command,
-    faulty::{Failure, Fault, FaultyStorage, Lasting},
+    faulty::{Call, Failure, Fault, FaultyStorage, Lasting},
     processes::{payload, stream},
     random::Random,
 };
@@ -1017,6 +1017,299 @@ fn device_that_is_full_of_deleted_streams_is_freed() {
             .unwrap();
     }
     assert!(store.verify().unwrap().is_sound());
+}
+
+/// Copy-on-write file systems need room to remove a file.
+#[test]
+fn device_too_full_to_remove_what_a_pack_replaced_costs_nothing() {
+    let mut refused = 0;
+    for after in 0.. {
+        let storage = FaultyStorage::new();
+        let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+        let (mut random, mut next, mut keyed) = (Random::new(5), 0, Vec::new());
+        for _ in 0..300 {
+            step(&store, &mut random, &mut next, &mut keyed);
+        }
+        let before = answers(&store, LABELS).unwrap();
+        storage.arm(Fault {
+            after,
+            failure: Failure::Full,
+            lasting: Lasting::Once,
+        });
+        let result = compact(&store, CompactScope::Sealed, Codec::Plain);
+        let Some(hit) = storage.hit() else {
+            break;
+        };
+        if hit.call == Call::Remove {
+            let error = result.expect_err("it has not removed all");
+            assert_eq!(error.kind(), ErrorKind::StorageFull, "{error}");
+            assert_same(&before, &answers(&store, LABELS).unwrap(), "full");
+            all(&store);
+            assert_same(&before, &answers(&store, LABELS).unwrap(), "with room");
+            assert!(store.verify().unwrap().is_sound());
+            store.close().unwrap();
+            let store = Store::open_on(Arc::new(storage), options()).unwrap();
+            assert_same(&before, &answers(&store, LABELS).unwrap(), "opened again");
+            refused += 1;
+        }
+    }
+    assert!(refused > 0, "no removal was refused");
+}
+
+/// The space of the next segment is made ahead of need. Compaction needs less, and gives more back.
+#[test]
+fn room_taken_for_the_next_segment_is_there_for_a_compaction() {
+    const SPARE: &str = "spare.seg.tmp";
+    let storage = FaultyStorage::new();
+    let options = OpenOptions {
+        durability: runlog_engine::Durability::Sync,
+        ..options()
+    };
+    let store = Store::open_on(Arc::new(storage.clone()), options).unwrap();
+    let stream = StreamId(store.new_id());
+    let payload = [1; 1000];
+    let append = || {
+        store
+            .append(stream, Expected::Any, &[NewRecord::data(&payload)])
+            .unwrap()
+    };
+    for _ in 0..100 {
+        append();
+    }
+    for _ in 0..1000 {
+        if storage.files().contains_key(SPARE) {
+            break;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    store.truncate(stream, Sequence(30)).unwrap();
+    let before = answers(&store, LABELS).unwrap();
+    storage.leave_room(1000);
+    assert!(storage.files().contains_key(SPARE), "no space was made");
+    let done = compact(&store, CompactScope::Sealed, Codec::Plain).unwrap();
+    assert!(done.bytes_after < done.bytes_before, "{done:?}");
+    assert_same(&before, &answers(&store, LABELS).unwrap(), "full");
+}
+
+/// The active segment can't be sealed before what is sealed has given room back.
+#[test]
+fn compaction_that_makes_room_for_itself_first_tells_of_all_that_it_does() {
+    let storage = FaultyStorage::new();
+    let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+    let (kept, given_up) = (StreamId(store.new_id()), StreamId(store.new_id()));
+    for number in 0..180 {
+        let stream = if number % 30 == 0 { kept } else { given_up };
+        store
+            .append(stream, Expected::Any, &[NewRecord::data(&[1; 1000])])
+            .unwrap();
+    }
+    store.delete(given_up).unwrap();
+    let before = answers(&store, LABELS).unwrap();
+    let live = 6 * 1000;
+    storage.leave_room(12_000);
+    let mut told: Vec<runlog_engine::CompactProgress> = Vec::new();
+    let done = store
+        .compact_with(
+            CompactOptions {
+                scope: CompactScope::All,
+                codec: Codec::Plain,
+                ..CompactOptions::default()
+            },
+            &mut |progress| {
+                told.push(progress);
+                std::ops::ControlFlow::Continue(())
+            },
+        )
+        .unwrap();
+    let ends = told.iter().filter(|at| at.bytes_done == at.bytes_total);
+    assert!(ends.count() > 1, "it did all at once: {told:?}");
+    assert!(
+        told.is_sorted_by_key(|at| (at.bytes_done, at.bytes_total)),
+        "{told:?}"
+    );
+    let last = told.last().unwrap();
+    assert!(
+        last.bytes_done == last.bytes_total && last.bytes_done > live,
+        "{told:?}"
+    );
+    assert_eq!(done.records_dropped, 174, "{done:?}");
+    assert_same(&before, &answers(&store, LABELS).unwrap(), "full");
+}
+
+/// How many segments and packs a folder has, and how many bytes they take.
+fn taken_by_segments(storage: &FaultyStorage) -> (u64, u64) {
+    let files = storage.files();
+    let segments = files
+        .iter()
+        .filter(|(name, _)| name.ends_with(".seg") || name.ends_with(".pack"));
+    segments.fold((0, 0), |(count, bytes), (_, file)| {
+        (count + 1, bytes + file.len() as u64)
+    })
+}
+
+/// Compacts a store again and again on a device that has little room, gets some, and fails in between.
+fn compact_on_a_full_device(seed: u64) -> u64 {
+    let mut random = Random::new(seed);
+    let mut storage = FaultyStorage::new();
+    let open = |storage: &FaultyStorage| Store::open_on(Arc::new(storage.clone()), options());
+    let mut store = open(&storage).unwrap();
+    let (mut next, mut keyed, mut refused) = (0, Vec::new(), 0);
+    for round in 0..8 {
+        storage.arm(None);
+        storage.limit_room(None);
+        for _ in 0..random.place(150) {
+            step(&store, &mut random, &mut next, &mut keyed);
+        }
+        for info in store.streams().unwrap() {
+            if random.one_in(5) {
+                store.delete(info.id).unwrap();
+            }
+        }
+        store.sync().unwrap();
+        let before = answers(&store, LABELS).unwrap();
+        let reader = random.one_in(3).then(|| {
+            let options = OpenOptions {
+                mode: runlog_engine::Mode::ReadOnly,
+                ..options()
+            };
+            Store::open_on(Arc::new(storage.clone()), options).unwrap()
+        });
+        let is_faulty = random.one_in(3);
+        if is_faulty {
+            let lasting = [Lasting::Once, Lasting::ForGood][random.place(2)];
+            storage.arm(Fault {
+                after: random.below(60),
+                failure: Failure::Full,
+                lasting,
+            });
+        } else {
+            storage.leave_room(random.below(100_000));
+        }
+        let (scope, codec) = (SCOPES[random.place(4)], CODECS[random.place(3)]);
+        let when = format!("seed {seed}, round {round}, {scope:?}, {codec:?}");
+        let files = taken_by_segments(&storage);
+        let cancel_after = random.one_in(4).then(|| random.place(30));
+        let mut told = 0;
+        let mut last = None;
+        let result = store.compact_with(
+            CompactOptions {
+                scope,
+                codec,
+                ..CompactOptions::default()
+            },
+            &mut |progress| {
+                assert!(
+                    progress.bytes_done <= progress.bytes_total,
+                    "{when}: {progress:?}"
+                );
+                last = Some(progress);
+                told += 1;
+                match cancel_after {
+                    Some(after) if told > after => std::ops::ControlFlow::Break(()),
+                    _ => std::ops::ControlFlow::Continue(()),
+                }
+            },
+        );
+        match &result {
+            Ok(done) => {
+                let after = taken_by_segments(&storage);
+                if scope < CompactScope::All && !is_faulty {
+                    assert_eq!(
+                        files.0 + done.files_after,
+                        after.0 + done.files_before,
+                        "{when}"
+                    );
+                    assert_eq!(
+                        files.1 + done.bytes_after,
+                        after.1 + done.bytes_before,
+                        "{when}"
+                    );
+                }
+                if !done.is_cancelled {
+                    let last = last.unwrap();
+                    assert_eq!(last.bytes_done, last.bytes_total, "{when}");
+                    let dry = store
+                        .compact(CompactOptions {
+                            scope,
+                            dry_run: true,
+                            ..CompactOptions::default()
+                        })
+                        .unwrap();
+                    assert_eq!(dry, Compaction::default(), "{when}");
+                }
+            }
+            Err(error) => {
+                let is_poisoned = is_faulty && error.kind() == ErrorKind::Poisoned;
+                assert!(
+                    is_poisoned || error.kind() == ErrorKind::StorageFull,
+                    "{when}: {error}"
+                );
+                refused += 1;
+            }
+        }
+        let told = answers(&store, LABELS)
+            .unwrap_or_else(|error| panic!("{when}: {error}; {:?}; {result:?}", storage.hit()));
+        assert_same(&before, &told, &when);
+        if let Some(reader) = reader {
+            let told = answers(&reader, LABELS)
+                .unwrap_or_else(|error| panic!("{when}, another process: {error}; {result:?}"));
+            assert_same(&before, &told, &when);
+        }
+        let crashed = storage.crashed(random.next_u64());
+        let opened = open(&crashed).unwrap_or_else(|error| panic!("{when}: {error}"));
+        assert_same(
+            &before,
+            &answers(&opened, LABELS).unwrap(),
+            &format!("{when}, crashed"),
+        );
+        drop(opened);
+        storage.arm(None);
+        storage.limit_room(None);
+        let again = compact(&store, scope, codec);
+        let is_uncertain = again.is_err();
+        if let Err(error) = again {
+            assert!(is_faulty, "{when}: {error}");
+        }
+        assert_same(
+            &before,
+            &answers(&store, LABELS).unwrap(),
+            &format!("{when}, with room"),
+        );
+        let found = store.verify().unwrap();
+        assert!(found.is_sound(), "{when}: {found:?}");
+        if is_uncertain || random.one_in(3) {
+            if random.one_in(2) {
+                let closed = store.close();
+                assert!(is_faulty || closed.is_ok(), "{when}: {closed:?}");
+            } else {
+                drop(store);
+                storage = storage.crashed(random.next_u64());
+            }
+            store = open(&storage).unwrap_or_else(|error| panic!("{when}: {error}"));
+            assert_same(
+                &before,
+                &answers(&store, LABELS).unwrap(),
+                &format!("{when}, reopened"),
+            );
+        }
+    }
+    storage.arm(None);
+    storage.limit_room(None);
+    all(&store);
+    assert!(store.verify().unwrap().is_sound());
+    refused
+}
+
+#[test]
+fn compactions_on_a_device_that_is_full_now_and_then_lose_nothing() {
+    let budget = budget::of("compactions on a full device");
+    let first = budget.seed() % 1_000_000;
+    for seed in first.. {
+        budget.add("compactions refused", compact_on_a_full_device(seed));
+        if seed >= first + 20 && !budget.goes_on() {
+            break;
+        }
+    }
 }
 
 #[test]

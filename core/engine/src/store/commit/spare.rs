@@ -34,13 +34,16 @@ impl Shared {
         }
     }
 
-    /// Frees the spare's space, including one that is being made: appends have priority.
-    pub(super) fn give_up_spare(&self) {
+    /// Frees the spare's space, including one that is being made: appends and compactions have priority. Returns whether
+    /// there was one.
+    pub(crate) fn give_up_spare(&self) -> bool {
         let mut spare = self.made_spare();
-        if let Spare::Ready(..) = &*spare {
+        let is_there = matches!(&*spare, Spare::Ready(..));
+        if is_there {
             *spare = Spare::None;
             self.remove_spare();
         }
+        is_there
     }
 
     /// It is not part of the store. If it can't be removed now, the next open removes it.

@@ -40,45 +40,58 @@ impl Shared {
         }
         drop(self.writer()?);
         let mut packing = self.start_packing()?;
-        if options.scope < CompactScope::All {
-            return self.rewrite(options, tell, &mut packing);
-        }
         let mut done = Compaction::default();
+        if options.scope < CompactScope::All {
+            return self.rewrite(options, tell, &mut packing, done);
+        }
+        let mut told = CompactProgress::default();
         if let Err(error) = self.turn() {
             if error.kind() != ErrorKind::StorageFull {
                 return Err(error);
             }
             // What is sealed may give back the room that the index of the active segment needs.
             let scope = CompactScope::Sealed;
-            done = self.rewrite(CompactOptions { scope, ..options }, tell, &mut packing)?;
+            let mut tell = |progress: CompactProgress| {
+                told = progress;
+                tell(progress)
+            };
+            done = self.rewrite(
+                CompactOptions { scope, ..options },
+                &mut tell,
+                &mut packing,
+                done,
+            )?;
             if done.is_cancelled {
                 return Ok(done);
             }
             self.turn()?;
         }
-        let rest = self.rewrite(options, tell, &mut packing)?;
-        Ok(Compaction {
-            files_before: done.files_before + rest.files_before,
-            files_after: done.files_after + rest.files_after,
-            bytes_before: done.bytes_before + rest.bytes_before,
-            bytes_after: done.bytes_after + rest.bytes_after,
-            records_dropped: done.records_dropped + rest.records_dropped,
-            payloads_erased: done.payloads_erased + rest.payloads_erased,
-            ..rest
-        })
+        let mut tell = |progress: CompactProgress| {
+            tell(CompactProgress {
+                bytes_done: told.bytes_done + progress.bytes_done,
+                bytes_total: told.bytes_total + progress.bytes_total,
+            })
+        };
+        self.rewrite(options, &mut tell, &mut packing, done)
     }
 
-    /// Rewrites what is sealed.
+    /// Rewrites what is sealed, and adds that to what was done before.
     fn rewrite(
         &self,
         options: CompactOptions,
         tell: &mut OnCompactProgress<'_>,
         packing: &mut Packing,
+        before: Compaction,
     ) -> Result<Compaction> {
         let mut stand = self.stand();
         // What nobody refers to was given up by records that may not be durable yet. They have to be before it is.
         self.flush(true)?;
-        let (ranges, mut done) = self.choose(&mut stand, options.scope)?;
+        let (ranges, left) = self.choose(&mut stand, options.scope)?;
+        let mut done = Compaction {
+            segments_left: left.segments_left,
+            segments_damaged: left.segments_damaged,
+            ..before
+        };
         let mut bytes_total = 0;
         for range in &ranges {
             bytes_total += stand.bytes(range);
@@ -112,14 +125,11 @@ impl Shared {
         let mut full: Option<Error> = None;
         while let Some(range) = ranges.pop_front() {
             let bytes_done = throttle.bytes_done();
-            match self.pack(
-                &stand,
-                &range,
-                encoding(options.codec),
-                &mut throttle,
-                packing,
-            ) {
-                Ok(packed) => {
+            match self.make_pack(&stand, &range, encoding(options.codec), &mut throttle) {
+                Ok(made) => {
+                    // What fails from here on isn't tried again in parts: their sources may be none any more.
+                    let sources = &stand.segments[range.first..range.end];
+                    let packed = self.put_in_place(sources, made, packing)?;
                     let gives_room = packed.bytes_after < packed.bytes_before;
                     // A file that is removed gives its room back once nobody has it open.
                     stand.segments[range.first..range.end].fill(Arc::clone(&packed.pack));
@@ -148,10 +158,13 @@ impl Shared {
                     }
                 }
                 // A smaller pack may find room, and gives back what makes room for the next.
-                Err(Stopped::Failed(error))
-                    if error.kind() == ErrorKind::StorageFull && packing.failed.is_none() =>
-                {
+                Err(Stopped::Failed(error)) if error.kind() == ErrorKind::StorageFull => {
                     throttle.begin_again(bytes_done, 0);
+                    // The spare segment may have taken the last space. The next one is made for another segment.
+                    if self.give_up_spare() {
+                        ranges.push_front(range);
+                        continue;
+                    }
                     full = Some(error);
                     if range.end - range.first == 1 {
                         waiting.push(range);
@@ -262,15 +275,14 @@ impl Shared {
         Ok(done)
     }
 
-    /// Makes one pack, puts it in the place of its segments, and removes those.
-    fn pack(
+    /// Makes the file of one pack, under a name that isn't part of the store, and reads it back.
+    fn make_pack(
         &self,
         stand: &Stand,
         range: &Range,
         encoding: Encoding,
         throttle: &mut Throttle<'_>,
-        packing: &mut Packing,
-    ) -> Outcome<Packed> {
+    ) -> Outcome<Made> {
         throttle.tell()?;
         let sources = &stand.segments[range.first..range.end];
         let next = &stand.segments[range.end].header;
@@ -285,30 +297,22 @@ impl Shared {
             generation: header.generation(),
         };
         let unfinished = format!("{}{}", file.name(), files::UNFINISHED);
-        let made = self.write_pack(stand, sources, header, encoding, &unfinished, throttle);
+        let made = self
+            .write_pack(stand, sources, header, encoding, &unfinished, throttle)
+            .and_then(|gathered| {
+                // Read back before anything is given up for it.
+                self.check_pack(file, &unfinished)?;
+                Ok(gathered)
+            });
         let gathered = made.inspect_err(|_| {
             // It is no part of the store. If it can't be removed now, the next opening removes it.
             let _ = self.storage.remove(&unfinished);
         })?;
-        let mut bytes_before = 0;
-        for source in sources {
-            bytes_before += source.stored_bytes()?;
-        }
-        let pack = self.put_in_place(sources, file, &unfinished, packing)?;
-        let packed = Packed {
-            files: sources.len() as u64,
-            bytes_before,
-            bytes_after: pack.stored_bytes()?,
-            pack,
+        Ok(Made {
+            file,
+            unfinished,
             gathered,
-        };
-        for source in sources {
-            let name = &source.name;
-            self.storage.remove(name).with_context(|| {
-                format!("removing {name}, whose place {} took", packed.pack.name)
-            })?;
-        }
-        Ok(packed)
+        })
     }
 
     /// Writes the file of a pack, whole and durable, under a name that isn't part of the store.
@@ -341,21 +345,45 @@ impl Shared {
         Gatherer::new(stand, sources, writer, header, unfinished, throttle).write()
     }
 
-    /// From here on it counts.
+    /// Puts a pack in the place of its segments, and removes those.
     fn put_in_place(
         &self,
         sources: &[Arc<Segment>],
-        file: SegmentFile,
-        unfinished: &str,
+        made: Made,
+        packing: &mut Packing,
+    ) -> Result<Packed> {
+        let mut bytes_before = 0;
+        for source in sources {
+            bytes_before += source.stored_bytes()?;
+        }
+        let pack = self.name_pack(sources, &made, packing)?;
+        for source in sources {
+            let name = &source.name;
+            self.storage
+                .remove(name)
+                .with_context(|| format!("removing {name}, whose place {} took", pack.name))?;
+        }
+        Ok(Packed {
+            files: sources.len() as u64,
+            bytes_before,
+            bytes_after: pack.stored_bytes()?,
+            pack,
+            gathered: made.gathered,
+        })
+    }
+
+    /// From here on it counts.
+    fn name_pack(
+        &self,
+        sources: &[Arc<Segment>],
+        made: &Made,
         packing: &mut Packing,
     ) -> Result<Arc<Segment>> {
-        let name = file.name();
+        let name = made.file.name();
         let place = |what: &str| format!("{}: {what} {name}", self.storage.describe());
-        // Read back before anything is given up for it.
-        self.check_pack(file, unfinished)?;
         let named = self
             .storage
-            .rename(unfinished, &name)
+            .rename(&made.unfinished, &name)
             .with_context(|| place("naming"))
             .and_then(|()| {
                 self.storage
@@ -368,8 +396,13 @@ impl Shared {
             return Err(error);
         }
         // A store is opened with a pack of which nothing can be read; none is put in the place of segments that can.
-        let opened = Segment::open_file(&*self.storage, file, Access::Read, &self.identity.store)
-            .and_then(|pack| pack.index_error().map_or(Ok(pack), Err));
+        let opened = Segment::open_file(
+            &*self.storage,
+            made.file,
+            Access::Read,
+            &self.identity.store,
+        )
+        .and_then(|pack| pack.index_error().map_or(Ok(pack), Err));
         let pack = Arc::new(opened.inspect_err(|error| packing.failed = Some(error.clone()))?);
         let mut durable = sync::write(&self.durable);
         let first = durable
@@ -402,6 +435,13 @@ impl Shared {
         }
         Ok(())
     }
+}
+
+/// The file of a pack, whole and durable, without its name.
+struct Made {
+    file: SegmentFile,
+    unfinished: String,
+    gathered: Gathered,
 }
 
 /// What came of one pack.
