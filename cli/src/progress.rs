@@ -65,6 +65,11 @@ impl Progress {
         self.bar.set_message(crate::text::name(what));
     }
 
+    /// The number has changed of what is to be done.
+    pub(crate) fn of(&self, total: u64) {
+        self.bar.set_length(total);
+    }
+
     /// Adds this many bytes or items.
     pub(crate) fn add(&mut self, bytes: u64) {
         self.bar.inc(bytes);

@@ -89,6 +89,8 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         let progress =
             progress.get_or_insert_with(|| Progress::bytes(Some(at.bytes_total), is_json));
         progress.about("compacting");
+        // What finds no room on the disk is written again, in smaller packs.
+        progress.of(at.bytes_total);
         progress.add(at.bytes_done.saturating_sub(before));
         before = at.bytes_done;
         ControlFlow::Continue(())

@@ -238,7 +238,8 @@ impl Store {
     /// everything it sees. Files of an earlier backup in the same folder are kept, so that only new data is copied.
     /// Durable when it returns. The folder is a store: open it there, or copy it back.
     ///
-    /// # Errors [`InvalidInput`](crate::ErrorKind::InvalidInput) for a folder that contains other files, or another
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a folder that contains other files, or another
     /// store, or lies inside the store's own, [`Conflict`](crate::ErrorKind::Conflict) for a backup that was written to
     /// since, [`Locked`](crate::ErrorKind::Locked) while another backup writes there; and errors of reading and
     /// writing. After an error the copy is a valid store that ends earlier. [`Damaged`](crate::ErrorKind::Damaged)
@@ -273,7 +274,8 @@ impl Store {
     /// Dropped permanently are: data records that no stream contains any more, because they were truncated or their
     /// stream was deleted, their snapshots, and the payloads of redacted records. A fork keeps what it shares.
     ///
-    /// # Errors [`Damaged`](crate::ErrorKind::Damaged) for a pack that doesn't read back as it was written: its
+    /// # Errors
+    /// [`Damaged`](crate::ErrorKind::Damaged) for a pack that doesn't read back as it was written: its
     /// segments are then kept. A damaged segment is left as it is, and counted;
     /// [`StorageFull`](crate::ErrorKind::StorageFull): it needs space for the pack of one segment before it frees any;
     /// [`ReadOnly`](crate::ErrorKind::ReadOnly), [`Closed`](crate::ErrorKind::Closed), [`Io`](crate::ErrorKind::Io).

@@ -349,7 +349,8 @@ impl Subscription {
 
     /// The next record, or `None` when none came within `timeout`.
     ///
-    /// # Errors [`Damaged`](crate::ErrorKind::Damaged) where the log is damaged, and [`Io`](crate::ErrorKind::Io): the
+    /// # Errors
+    /// [`Damaged`](crate::ErrorKind::Damaged) where the log is damaged, and [`Io`](crate::ErrorKind::Io): the
     /// next call continues. [`Closed`](crate::ErrorKind::Closed) once the store was closed and everything was read.
     pub fn next_timeout(&mut self, timeout: Duration) -> Result<Option<Record>> {
         let mut left = timeout;

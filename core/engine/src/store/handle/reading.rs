@@ -24,7 +24,8 @@ use crate::{
 impl Store {
     /// Reads a stream, forward or backward, in bounded memory.
     ///
-    /// # Errors [`NotFound`](crate::ErrorKind::NotFound) for a stream that doesn't exist. Each record may be an error
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) for a stream that doesn't exist. Each record may be an error
     /// of its own: [`Damaged`](crate::ErrorKind::Damaged), after which the next record follows, or
     /// [`Io`](crate::ErrorKind::Io), after which the reading ends.
     pub fn read(&self, stream: StreamId, options: ReadOptions) -> Result<Reader> {
@@ -37,7 +38,8 @@ impl Store {
     /// A record is left out if its position isn't known: if it is in a segment whose index block is damaged, which a
     /// [`repair`](crate::repair) makes again.
     ///
-    /// # Errors [`NotFound`](crate::ErrorKind::NotFound) for a stream that doesn't exist; else those of reading, except
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) for a stream that doesn't exist; else those of reading, except
     /// [`Damaged`](crate::ErrorKind::Damaged).
     pub fn unreadable(&self, stream: StreamId) -> Result<Vec<(Sequence, Position)>> {
         self.read(stream, ReadOptions::default())?.unreadable()
@@ -46,7 +48,8 @@ impl Store {
     /// Finds the records that have a label, in order of position, in bounded memory: those of the store, or of one stream. A record that
     /// was redacted or truncated is not found, nor one whose stream was deleted.
     ///
-    /// # Errors [`NotFound`](crate::ErrorKind::NotFound) for a stream that doesn't exist. Each record may be an error
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) for a stream that doesn't exist. Each record may be an error
     /// of its own: [`Damaged`](crate::ErrorKind::Damaged), after which the next record follows, or
     /// [`Io`](crate::ErrorKind::Io), after which the finding ends.
     pub fn find(&self, label: Label, options: FindOptions) -> Result<Finder> {
@@ -146,7 +149,8 @@ impl Store {
 
     /// The newest snapshot of a stream at or before a sequence that isn't redacted.
     ///
-    /// # Errors [`NotFound`](crate::ErrorKind::NotFound) for a stream that doesn't exist;
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) for a stream that doesn't exist;
     /// [`Damaged`](crate::ErrorKind::Damaged), [`Io`](crate::ErrorKind::Io).
     pub fn latest_snapshot(
         &self,

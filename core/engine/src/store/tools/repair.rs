@@ -56,7 +56,8 @@ const ROUNDS_MAX: u32 = 4;
 /// Acknowledged positions are not assigned again. Reading a lost record is an error that names its place; all other
 /// records read as before. Repeating a repair is safe, also after it was interrupted and if there is nothing to repair.
 ///
-/// # Errors [`Locked`](ErrorKind::Locked) while a writer has the store open; [`Damaged`](ErrorKind::Damaged) if it
+/// # Errors
+/// [`Locked`](ErrorKind::Locked) while a writer has the store open; [`Damaged`](ErrorKind::Damaged) if it
 /// can't be repaired, and [`UnsupportedVersion`](ErrorKind::UnsupportedVersion) when a newer build wrote some of it:
 /// nothing is changed then. Those of reading, before anything is changed; those of writing: do it again.
 pub fn repair(storage: &Arc<dyn Storage>, holder: &str, host: &dyn Host) -> Result<Repair> {

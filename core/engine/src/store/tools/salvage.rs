@@ -43,7 +43,8 @@ pub(super) fn has_whole_block(storage: &dyn Storage, file: SegmentFile) -> Resul
 /// not the state of the streams. Of a pack every whole block is decoded, even if others, its header or its table of
 /// blocks are damaged; if the pack is whole, the files that it replaced are skipped.
 ///
-/// # Errors [`NotFound`](crate::ErrorKind::NotFound) when there is no folder, and [`Io`](crate::ErrorKind::Io) when it
+/// # Errors
+/// [`NotFound`](crate::ErrorKind::NotFound) when there is no folder, and [`Io`](crate::ErrorKind::Io) when it
 /// can't be listed. Unreadable parts of a file are skipped, and noted.
 pub fn salvage(
     storage: &dyn Storage,
