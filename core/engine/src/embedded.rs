@@ -11,9 +11,9 @@ use runlog_log::{Backend, BackendFuture, Maintenance, Page};
 use uuid::Uuid;
 
 use crate::{
-    Appended, Batch, Direction, Error, ErrorKind, FindOptions, Host, Label, Mode, OpenOptions,
-    Position, Preallocation, ReadOptions, Record, Recovery, Result, Sequence, Snapshot, Stat,
-    Store, StreamId, StreamInfo, Verification, Wait,
+    Appended, Batch, Direction, Error, FindOptions, Host, Label, Mode, OpenOptions, Position,
+    Preallocation, ReadOptions, Record, Recovery, Result, Sequence, Snapshot, Stat, Store,
+    StreamId, StreamInfo, Verification, Wait,
     storage::{MemoryStorage, Storage},
     store::Waiter,
 };
@@ -207,7 +207,7 @@ impl Embedded {
         begun.map(drop).map_err(|error| {
             watch.end_following();
             Error::new(
-                ErrorKind::Io,
+                crate::ErrorKind::Io,
                 format!("no thread can be started that follows the writer: {error}"),
             )
         })

@@ -165,7 +165,7 @@ impl SharedSpace {
     /// Sets the keys of a snapshot; others stay as they are.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it isn't a JSON object, [`TooLarge`](ErrorKind::TooLarge) when the space
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it isn't a JSON object, [`TooLarge`](crate::ErrorKind::TooLarge) when the space
     /// would have more than 16 MiB of JSON. Nothing is set then.
     pub fn restore(&self, snapshot: &RawJson) -> Result<()> {
         let mut given = Space::new();
