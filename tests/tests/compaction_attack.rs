@@ -943,16 +943,22 @@ fn dry_run_changes_no_byte_and_a_second_compaction_has_nothing_to_do() {
     store.close().unwrap();
 }
 
+/// A device with a store of some history, the same each time.
+fn worked() -> (FaultyStorage, Store) {
+    let storage = FaultyStorage::new();
+    let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
+    let (mut random, mut next, mut keyed) = (Random::new(5), 0, Vec::new());
+    for _ in 0..300 {
+        step(&store, &mut random, &mut next, &mut keyed);
+    }
+    (storage, store)
+}
+
 #[test]
 fn device_that_is_full_at_any_point_of_a_compaction_costs_nothing() {
     let mut refused = 0;
     for room in (100..260_000).step_by(if budget::is_torture() { 500 } else { 20_000 }) {
-        let storage = FaultyStorage::new();
-        let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
-        let (mut random, mut next, mut keyed) = (Random::new(5), 0, Vec::new());
-        for _ in 0..300 {
-            step(&store, &mut random, &mut next, &mut keyed);
-        }
+        let (storage, store) = worked();
         let before = answers(&store, LABELS).unwrap();
         let used: usize = storage.files().values().map(Vec::len).sum();
         storage.limit_room(used as u64 / 4 + room);
@@ -1024,12 +1030,7 @@ fn device_that_is_full_of_deleted_streams_is_freed() {
 fn device_too_full_to_remove_what_a_pack_replaced_costs_nothing() {
     let mut refused = 0;
     for after in 0.. {
-        let storage = FaultyStorage::new();
-        let store = Store::open_on(Arc::new(storage.clone()), options()).unwrap();
-        let (mut random, mut next, mut keyed) = (Random::new(5), 0, Vec::new());
-        for _ in 0..300 {
-            step(&store, &mut random, &mut next, &mut keyed);
-        }
+        let (storage, store) = worked();
         let before = answers(&store, LABELS).unwrap();
         storage.arm(Fault {
             after,

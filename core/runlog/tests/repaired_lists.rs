@@ -3,12 +3,15 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
+mod damaged;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::ControlFlow,
     sync::Arc,
 };
 
+use damaged::copy;
 use runlog::{
     AgentDefinition, NewMessage, NewRun, NewSession, RawJson, Result, RunId, RunStatus, SessionId,
     StoreOptions,
@@ -106,17 +109,6 @@ fn filled(packed: bool) -> MemoryStorage {
         engine.close().unwrap();
     }
     storage
-}
-
-fn copy(storage: &MemoryStorage) -> MemoryStorage {
-    let copy = MemoryStorage::new();
-    for name in storage.list().unwrap() {
-        let from = storage.open(&name, Access::Read).unwrap();
-        let mut bytes = vec![0; usize::try_from(from.len().unwrap()).unwrap()];
-        from.read_at(0, &mut bytes).unwrap();
-        copy.create(&name).unwrap().write_at(0, &bytes).unwrap();
-    }
-    copy
 }
 
 fn flip(storage: &MemoryStorage, file: &str, offset: u64, count: usize) {

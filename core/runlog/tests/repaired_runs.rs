@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
+mod damaged;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     io::{BufRead, Cursor},
@@ -9,6 +11,7 @@ use std::{
     sync::Arc,
 };
 
+use damaged::copy;
 use runlog::{
     Error, ErrorKind, NewMessage, NewRun, NewSession, RawJson, Result, RunId, RunStatus,
     StoreOptions,
@@ -31,17 +34,6 @@ const LISTS: [StreamId; 4] = [CATALOG_STREAM, RUNS_STREAM, FLOWS_STREAM, AGENTS_
 
 fn open(storage: &MemoryStorage) -> Result<Store> {
     Store::open_on(Arc::new(storage.clone()), StoreOptions::default())
-}
-
-fn copy(storage: &MemoryStorage) -> MemoryStorage {
-    let copy = MemoryStorage::new();
-    for name in storage.list().unwrap() {
-        let from = storage.open(&name, Access::Read).unwrap();
-        let mut bytes = vec![0; usize::try_from(from.len().unwrap()).unwrap()];
-        from.read_at(0, &mut bytes).unwrap();
-        copy.create(&name).unwrap().write_at(0, &bytes).unwrap();
-    }
-    copy
 }
 
 /// Damages the header of a record, or its content.
