@@ -6,8 +6,8 @@ use crate::{
     args::Global,
     commands::{
         agents, backup, cancel, chat, chats, compact, completions, copy, demo, export, flow,
-        import, ls, man, mcp, record_fixtures, replay, resume, retain, run, runs, salvage, serve,
-        show, stat, tail, truncate, verify,
+        import, ls, man, mcp, record_fixtures, replay, resume, retain, run, runs, salvage, send,
+        serve, show, stat, tail, truncate, verify,
     },
     failure::{Exit, Result},
     output::Out,
@@ -110,6 +110,8 @@ pub(crate) enum Command {
     Agents(agents::Args),
     /// End a run that nobody wants any more, with all that is below it
     Cancel(cancel::Args),
+    /// Send a message to a run that an orchestrator of another process works on
+    Send(send::Args),
     /// Write what agents were asked and told as fixtures, for tests without an agent
     RecordFixtures(record_fixtures::Args),
     /// List the runs that are paused and can go on
@@ -153,6 +155,7 @@ pub(crate) fn run(cli: Cli, out: &mut Out) -> Result<Exit> {
         Command::Flows(args) => flow::list(&global, args, out),
         Command::Agents(args) => agents::run(&global, &args, out),
         Command::Cancel(args) => cancel::run(&global, &args, out),
+        Command::Send(args) => send::run(&global, &args, out),
         Command::Flow(args) => flow::run(&global, &args, out),
         Command::RecordFixtures(args) => record_fixtures::run(&global, &args, out),
         Command::Resume(args) => resume::run(&global, &args, out),

@@ -1,6 +1,6 @@
 //! [`Failure`]: why a command failed, and its exit code.
 
-use std::{fmt, io, process::ExitCode};
+use std::{fmt, io, path::Path, process::ExitCode};
 
 use runlog::ErrorKind;
 
@@ -116,9 +116,28 @@ impl Failure {
         }
         let (exit, kind) = match error.kind() {
             io::ErrorKind::NotFound => (Exit::NotFound, "not_found"),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                (Exit::Failure, ErrorKind::StorageFull.name())
+            }
             _ => (Exit::Failure, "io"),
         };
-        Self::new(exit, kind, format!("{what}: {}", plain(error)))
+        let advice = match kind == ErrorKind::StorageFull.name() {
+            true => "; free some space on the disk, then try again",
+            false => "",
+        };
+        Self::new(exit, kind, format!("{what}: {}{advice}", plain(error)))
+    }
+
+    /// An I/O error met while writing the new file at a path.
+    pub(crate) fn unwritten(error: &io::Error, path: &Path) -> Self {
+        if error.kind() == io::ErrorKind::AlreadyExists {
+            let message = format!(
+                "{} is there already; remove it, or give another name",
+                path.display()
+            );
+            return Self::new(Exit::Conflict, ErrorKind::AlreadyExists.name(), message);
+        }
+        Self::io(error, format!("can't write {}", path.display()))
     }
 
     /// The same failure, prefixed with its subject.

@@ -103,6 +103,18 @@ pub(crate) fn open_quietly(global: &Global) -> Result<Store> {
     )
 }
 
+/// Opens an existing store for writing; for reading where another process writes it, which can then be asked.
+pub(crate) fn open_or_ask(global: &Global) -> Result<Store> {
+    if !global.store.exists() {
+        return Err(missing(global));
+    }
+    match Store::open_with(&global.store, writing(global, StoreOptions::default())) {
+        Ok(store) => Ok(print_recovered(global, store)),
+        Err(error) if error.kind() == ErrorKind::Locked => open_read_only(global),
+        Err(error) => opened(global, Err(error)),
+    }
+}
+
 /// Opens the store for reading, whether or not another process is writing it.
 pub(crate) fn open_read_only(global: &Global) -> Result<Store> {
     opened(global, Store::open_read_only(&global.store))
@@ -140,7 +152,7 @@ fn opened<T>(global: &Global, store: runlog::Result<T>) -> Result<T> {
         // These errors name the folder themselves.
         ErrorKind::NotAStore => Failure::from(error),
         ErrorKind::Locked => Failure::from(error)
-            .and("--lock-timeout 60 waits for a minute; what reads only needs no other to close"),
+            .and("--lock-timeout 60 waits for a minute; commands that only read work meanwhile"),
         _ => Failure::from(error).about(format!("can't open the store {}", global.store.display())),
     })
 }

@@ -106,11 +106,26 @@ fn flows_are_listed_and_what_is_to_be_resumed_is_found() {
         listed.lines().all(|line| line.chars().count() <= 80),
         "{listed}"
     );
+    // One flow is told as the list tells it.
+    let shown = place.expect(0, &["flow", "show", &by_itself]).out;
+    let fields: Vec<Vec<&str>> = (shown.lines().take(2))
+        .map(|line| line.split_whitespace().collect())
+        .collect();
+    assert_eq!(
+        fields,
+        [["flow", &*by_itself], ["status", "interrupted"]],
+        "{shown}"
+    );
+    let json = place.expect(0, &["flow", "show", &by_itself, "--json"]);
+    assert_eq!(json.json()[0]["is_live"], false);
     // Beside a process that writes, nothing is paused, and nobody says that nobody is at work.
     let writer = store(&place);
     let _at_work = FlowRun::attach(&writer, by_itself.parse().unwrap()).unwrap();
     let beside = place.expect(0, &["flows", "--resumable", "--json"]).json();
     assert_eq!(beside[0]["items"][1]["is_live"], Value::Null);
+    let beside = place.expect(0, &["flow", "show", &by_itself]).out;
+    let second: Vec<&str> = beside.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!(second, ["status", "running"], "{beside}");
     // The newest flow was made without a run.
     assert_eq!(
         place.expect(0, &["flow", "show", "@last", "--json"]).json()[0]["run_id"],
@@ -292,8 +307,12 @@ fn agents_are_put_listed_shown_and_deleted() {
     let of_one = place.expect(0, &["agents", "--project", "p"]).out;
     assert!(!of_one.contains("aren't listed"), "{of_one}");
     assert_eq!(
-        error(&place, 3, &["agents", "delete", "coder"]).0,
-        "not_found"
+        error(&place, 3, &["agents", "delete", "coder"]),
+        (
+            "not_found".to_owned(),
+            "no agent \"coder\" is defined; the list of available agents tells which are"
+                .to_owned()
+        )
     );
     assert_eq!(
         error(&place, 3, &["agents", "show", "coder"]).0,

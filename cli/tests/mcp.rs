@@ -626,7 +626,16 @@ fn every_line_gets_an_answer() {
         "x".repeat(17 << 20)
     );
     let large = r#"{"jsonrpc":"2.0","id":9223372036854775808,"method":"ping"}"#;
-    let lines: [(&[u8], Value, i64); 9] = [
+    let many = |text: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{{"name":"list_runs","arguments":{{"a":{text}}}}}}}"#
+        )
+    };
+    let zeros = many(&format!("[{}0]", "0,".repeat(8_000_000)));
+    let objects = many(&format!("[{}0]", r#"{"a":0},"#.repeat(2_000_000)));
+    let lines: [(&[u8], Value, i64); 11] = [
+        (zeros.as_bytes(), json!(6), -32600),
+        (objects.as_bytes(), json!(6), -32600),
         (large.as_bytes(), json!(1_u64 << 63), -32600),
         (b"{ not json", Value::Null, -32700),
         (b"{\"id\":1,\xff}", json!(1), -32700),
@@ -667,6 +676,14 @@ fn every_line_gets_an_answer() {
         json!({}),
         "it goes on"
     );
+    #[cfg(target_os = "linux")]
+    {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", client.process.id()));
+        let status = status.unwrap();
+        let peak = status.split_once("VmHWM:").unwrap().1;
+        let peak: u64 = peak.split_whitespace().next().unwrap().parse().unwrap();
+        assert!(peak < 300 << 10, "{peak} KiB");
+    }
     assert_eq!(client.end(), 0);
 }
 
@@ -797,6 +814,10 @@ fn a_client_is_told_how_a_spawn_goes_and_sends_messages_to_its_runs() {
         (&begun["progressToken"], &begun["progress"], &begun["total"]),
         (&json!("p"), &json!(1.0), &json!(2.0))
     );
+    // Of two requests with one id, each gets its own answer.
+    client.say(&json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));
+    let refused = client.answer_to(id);
+    assert_eq!(refused["error"]["code"], -32600, "{refused}");
     let message = begun["message"].as_str().unwrap();
     let run = message.split("is run ").nth(1).unwrap().to_owned();
     for text in ["one", "two"] {
@@ -812,6 +833,8 @@ fn a_client_is_told_how_a_spawn_goes_and_sends_messages_to_its_runs() {
     let answer = client.answer_to(id);
     let results = &answer["result"]["structuredContent"]["results"];
     assert_eq!(results[0]["summary"], "heard: one, two", "{answer}");
+    client.say(&json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));
+    assert_eq!(client.answer_to(id)["result"], json!({}), "it is free");
     let late = client.ask(
         "tools/call",
         json!({"name": "send_to_run", "arguments": {"run_id": run, "message": "late"}}),

@@ -454,6 +454,8 @@ fn chats_and_their_steps_are_listed() {
     assert_eq!(told[0]["items"][0]["chat_id"], "chat_1");
     let failed = place.expect(0, &["chat", "requests", "--status", "failed", "--json"]);
     assert_eq!(failed.json()[0]["items"], serde_json::json!([]));
+    let none = place.expect(0, &["chat", "requests", "--status", "failed"]);
+    assert_eq!(none.out, "no unfinished requests\n");
     assert_eq!(
         error(&place, 2, &["chat", "requests", "--status", "odd"]),
         "usage"

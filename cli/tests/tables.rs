@@ -72,6 +72,39 @@ fn the_old_tables_are_found_out_and_imported_once() {
 }
 
 #[test]
+fn rows_of_a_file_without_an_order_are_ordered_also_around_a_bad_line() {
+    let place = Place::new();
+    place.write("chats.jsonl", CHATS);
+    place.expect(0, &["import", "chats.jsonl"]);
+    // Larger than what is imported together of other tables.
+    let long = "x".repeat(3 << 20);
+    let row = |id: u32, second: u32| {
+        format!(
+            r#"{{"id":{id},"chat_id":"c","role":"user","content":"{second}","created_at":"2024-02-29 00:00:0{second}","note":"{long}"}}"#
+        )
+        .into_bytes()
+    };
+    let rows = [
+        row(9, 4),
+        row(11, 2),
+        b"\xff".to_vec(),
+        row(3, 3),
+        row(12, 1),
+    ];
+    place.write("history.jsonl", rows.join(&b'\n'));
+    let said = place.expect(6, &["import", "history.jsonl"]);
+    assert!(
+        said.err.contains("history.jsonl:3:1: the line isn't UTF-8"),
+        "{said:?}"
+    );
+    let in_order = [1, 2, 3, 4].map(|second| format!(r#"{{"content":"{second}"}}"#));
+    assert_eq!(messages(&place, "c"), in_order);
+    let help = place.expect(0, &["import", "--help"]).out;
+    let words: Vec<_> = help.split_whitespace().collect();
+    assert!(words.join(" ").contains("ordered by created_at"), "{help}");
+}
+
+#[test]
 fn bad_rows_are_told_with_their_line_and_the_others_are_imported() {
     let place = Place::new();
     place.write("chats.jsonl", CHATS);

@@ -1,3 +1,4 @@
+import { objectOf } from "./checks.js";
 import { toldAsTaken } from "./error.js";
 import type { AgentDefinition, AgentSummary, ListAgents, NewAgentDefinition } from "./generated/types.js";
 import type { StoreCalls } from "./generated/calls.js";
@@ -31,7 +32,7 @@ export class Agents {
    * field that is refused.
    */
   async define(agent: NewAgent): Promise<AgentDefinition> {
-    return await this.#handle.value("defineAgent", agent);
+    return await this.#handle.value("defineAgent", objectOf(agent, "an agent"));
   }
 
   /**
@@ -41,7 +42,7 @@ export class Agents {
    * @throws {@link RunlogError} `invalid_input`, `too_large` for a field that is refused.
    */
   async put(agent: NewAgent): Promise<AgentDefinition> {
-    return await this.#handle.value("putAgent", agent);
+    return await this.#handle.value("putAgent", objectOf(agent, "an agent"));
   }
 
   /**

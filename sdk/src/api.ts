@@ -65,14 +65,12 @@ export type {
   AgentFunction,
   AgentPaused,
   LeftPaused,
-  Orchestrator,
-  OrchestratorOptions,
   ResumeReport,
   ResumedAgent,
-  RunHandle,
   StartAgent,
   ToolDefinition,
-} from "./orchestrator.js";
+} from "./agent-types.js";
+export type { Orchestrator, OrchestratorOptions, RunHandle } from "./orchestrator.js";
 export type { RunContext } from "./run-context.js";
 export type { EndedAgent, SpawnOptions, Spawned, SpawnedAgent } from "./spawned.js";
 export type { FlowRun, Flows, ResumedFlow } from "./flows.js";

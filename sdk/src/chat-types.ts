@@ -8,13 +8,13 @@ import type {
 import type { Page } from "./pages.js";
 
 /** A chat to make. What is left out is given by the store; a `chatId` that is a UUID becomes the session's id. */
-export type NewChat = Omit<GivenChat, "id" | "lastMessageAt" | "updatedAt">;
+export type NewChat = Omit<GivenChat, "id" | "lastMessageAtMs" | "updatedAtMs">;
 
 /** A message to save. What is left out is given by the store. */
-export type NewChatMessage = Omit<GivenMessage, "id" | "chatId" | "updatedAt">;
+export type NewChatMessage = Omit<GivenMessage, "id" | "chatId" | "updatedAtMs">;
 
 /** A step to save. What is left out is given by the store. */
-export type NewStep = Omit<GivenStep, "id" | "updatedAt" | "chatId"> & {
+export type NewStep = Omit<GivenStep, "id" | "updatedAtMs" | "chatId"> & {
   /** The chat it is in. */
   chatId: string;
 };

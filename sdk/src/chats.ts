@@ -5,8 +5,8 @@ import {
   type NewStep,
   chatListOf,
 } from "./chat-types.js";
-import { fieldsOf, listOf, optionsOf } from "./checks.js";
-import { invalid, messageOf, toldAsTaken } from "./error.js";
+import { fieldsOf, listOf, objectOf, optionsOf } from "./checks.js";
+import { RunlogError, invalid, messageOf, toldAsTaken } from "./error.js";
 import type { StoreCalls } from "./generated/calls.js";
 import type {
   Chat,
@@ -25,7 +25,7 @@ import type { Handle } from "./handle.js";
 import type { RawJson } from "./json.js";
 import { parseList } from "./long-lists.js";
 import type { Page } from "./pages.js";
-import { type RequestBuffer, requestOf } from "./request.js";
+import { type RequestBuffer, type RequestEnd, requestOf } from "./request.js";
 import { Resumption } from "./resumption.js";
 import type { Updates } from "./updates.js";
 
@@ -78,12 +78,12 @@ export class Chats {
    * refused.
    */
   async create(chat: NewChat): Promise<Chat> {
-    return await this.#handle.value("createChat", chat);
+    return await this.#handle.value("createChat", objectOf(chat, "a chat"));
   }
 
   /** The chat with this id; `undefined` when there is none, or it was deleted. */
   async get(chatId: string): Promise<Chat | undefined> {
-    return await this.#handle.value("getChat", { chat: chatId });
+    return await this.#handle.value("getChat", { chatId });
   }
 
   /**
@@ -92,8 +92,8 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted; `invalid_input`, `too_large`
    * for a field that is refused.
    */
-  async update(chatId: string, updates: Updates<Chat, "chatId" | "id" | "createdAt" | "updatedAt">): Promise<Chat> {
-    return await this.#handle.value("updateChat", { id: chatId, updates });
+  async update(chatId: string, updates: Updates<Chat, "chatId" | "id" | "createdAtMs" | "updatedAtMs">): Promise<Chat> {
+    return await this.#handle.value("updateChat", { chatId, updates });
   }
 
   /**
@@ -102,7 +102,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted already.
    */
   async delete(chatId: string): Promise<void> {
-    await this.#handle.value("deleteChat", { chat: chatId });
+    await this.#handle.value("deleteChat", { chatId });
   }
 
   /**
@@ -112,7 +112,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when no chat of this id was deleted; `already_exists` when another has its id now.
    */
   async restore(chatId: string): Promise<Chat> {
-    return await this.#handle.value("restoreChat", { chat: chatId });
+    return await this.#handle.value("restoreChat", { chatId });
   }
 
   /**
@@ -139,7 +139,7 @@ export class Chats {
    * `invalid_input`, `too_large` for a field that is refused.
    */
   async saveMessages(chatId: string, messages: readonly NewChatMessage[]): Promise<ChatMessage[]> {
-    return await this.#handle.value("saveMessages", { chat: chatId, messages: listOf(messages, "messages") });
+    return await this.#handle.value("saveMessages", { chatId, messages: listOf(messages, "messages") });
   }
 
   /**
@@ -149,7 +149,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted.
    */
   async getMessages(chatId: string, filter: MessageFilter = {}): Promise<ChatMessage[]> {
-    return await parseList(await this.#handle.bytes("getChatMessages", { chat: chatId, filter }));
+    return await parseList(await this.#handle.bytes("getChatMessages", { chatId, filter }));
   }
 
   /**
@@ -165,7 +165,7 @@ export class Chats {
    * `invalid_input` for a limit of 0, or a cursor of another list.
    */
   async listMessages(chatId: string, options: ListMessages = {}): Promise<Page<ChatMessage>> {
-    return await this.#handle.value("listChatMessages", { chat: chatId, filter: options });
+    return await this.#handle.value("listChatMessages", { chatId, filter: options });
   }
 
   /**
@@ -174,7 +174,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted.
    */
   async countMessages(chatId: string, filter: MessageFilter = {}): Promise<number> {
-    return await this.#handle.value("countChatMessages", { chat: chatId, filter });
+    return await this.#handle.value("countChatMessages", { chatId, filter });
   }
 
   /**
@@ -203,7 +203,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when no chat has the request; `ambiguous` when several have.
    */
   async getRequest(requestId: string): Promise<ChatRequest | undefined> {
-    return await this.#handle.value("getRequest", { id: requestId });
+    return await this.#handle.value("getRequest", { requestId });
   }
 
   /**
@@ -213,7 +213,7 @@ export class Chats {
    * `invalid_input`, `too_large` for a field that is refused.
    */
   async updateMessage(messageId: string, updates: Updates<ChatMessage, "messageId" | "chatId" | "id">): Promise<ChatMessage> {
-    return await this.#handle.value("updateMessage", { id: messageId, updates });
+    return await this.#handle.value("updateMessage", { messageId, updates });
   }
 
   /**
@@ -222,7 +222,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when there is no such chat, or one of the messages isn't in it.
    */
   async deleteMessages(chatId: string, messageIds: readonly string[]): Promise<void> {
-    await this.#handle.value("deleteMessages", { chat: chatId, ids: messageIds });
+    await this.#handle.value("deleteMessages", { chatId, messageIds });
   }
 
   /**
@@ -242,7 +242,7 @@ export class Chats {
    * `too_large` for a field that is refused.
    */
   async updateStep(stepId: string, updates: Updates<Step>): Promise<Step> {
-    return await this.#handle.value("updateStep", { id: stepId, updates });
+    return await this.#handle.value("updateStep", { stepId, updates });
   }
 
   /**
@@ -251,7 +251,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when no chat has the request; `ambiguous` when several have.
    */
   async getSteps(requestId: string): Promise<Step[]> {
-    return await this.#handle.value("getSteps", { id: requestId });
+    return await this.#handle.value("getSteps", { requestId });
   }
 
   /**
@@ -276,7 +276,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted.
    */
   async getLastIncompleteStep(chatId: string): Promise<Step | undefined> {
-    return await this.#handle.value("getLastIncompleteStep", { chat: chatId });
+    return await this.#handle.value("getLastIncompleteStep", { chatId });
   }
 
   /**
@@ -285,7 +285,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when no chat has the node; `ambiguous` when several have.
    */
   async getStepsByStackId(stackId: string): Promise<Step[]> {
-    return await this.#handle.value("getStepsByStackId", { id: stackId });
+    return await this.#handle.value("getStepsByStackId", { stackId });
   }
 
   /**
@@ -295,7 +295,7 @@ export class Chats {
    * in a circle.
    */
   async getStackPath(stackId: string): Promise<string[]> {
-    return await this.#handle.value("getStackPath", { id: stackId });
+    return await this.#handle.value("getStackPath", { stackId });
   }
 
   /**
@@ -311,7 +311,7 @@ export class Chats {
    * @throws {@link RunlogError} as {@link updateMessage}.
    */
   async redactMessage(messageId: string, reason: string): Promise<void> {
-    await this.#handle.value("redactMessage", { id: messageId, reason });
+    await this.#handle.value("redactMessage", { messageId, reason });
   }
 
   /**
@@ -326,14 +326,17 @@ export class Chats {
    * `invalid_input` when the message isn't the user's; else as {@link saveMessages}.
    */
   async beginRequest(chatId: string, request: NewRequest): Promise<RequestBuffer> {
+    this.#handle.check();
     const { message, ...rest } = fieldsOf(request, "a request");
-    const args = { chat: chatId, request: rest, message: { ...message, role: message?.role ?? "user" } };
+    const given = fieldsOf(message, "`message`");
+    const args = { chatId, request: rest, message: { ...given, role: given.role ?? "user" } };
     return requestOf(await toldAsTaken({ of: "request", also: ["message"] }, this.#handle.made("beginRequest", args)));
   }
 
   /**
    * Does the work of a request, and ends it as the work ended: `completed` when it returns, `failed` with the error when it
-   * throws, which is then thrown on. A request that the work has ended itself is left as it is.
+   * throws, which is then thrown on. A request that the work has ended itself is left as it is. A message whose id is taken by
+   * then is written with a fresh one.
    *
    * @throws {@link RunlogError} as {@link beginRequest} and {@link RequestBuffer.finish}; whatever the work throws.
    *
@@ -352,16 +355,21 @@ export class Chats {
   async withRequest<T>(chatId: string, request: NewRequest, work: (request: RequestBuffer) => T | Promise<T>): Promise<T> {
     if (typeof work !== "function") throw invalid("the work of a request is a function that is given the request");
     const begun = await this.beginRequest(chatId, request);
+    // Refused because a message's id is taken by now, it is written with a fresh one at the second try.
+    const finish = async (end: RequestEnd): Promise<void> => {
+      const isTaken = (cause: unknown) => cause instanceof RunlogError && cause.code === "already_exists";
+      await begun.finish(end).catch((cause: unknown) => (isTaken(cause) ? begun.finish(end) : Promise.reject(cause)));
+    };
     let result: T;
     try {
       result = await work(begun);
     } catch (error) {
       // The error of the work matters more than that its end couldn't be written, which the store tells the next one.
-      if (!begun.hasEnded) await begun.finish({ failed: messageOf(error) }).catch(() => begun.close().catch(() => {}));
+      if (!begun.hasEnded) await finish({ failed: messageOf(error) }).catch(() => begun.close().catch(() => {}));
       throw error;
     }
     try {
-      if (!begun.hasEnded) await begun.finish("completed");
+      if (!begun.hasEnded) await finish("completed");
     } catch (error) {
       // Nobody else can end it: let go, it is written as interrupted as far as it can be, and may be gone on with.
       await begun.close().catch(() => {});
@@ -385,7 +393,7 @@ export class Chats {
    */
   async resume(chatId: string, options: ResumeChatOptions = {}): Promise<Resumption | undefined> {
     const { requestId } = optionsOf(options, ["requestId"]);
-    const { told, handle } = await this.#handle.made("resumeChat", { chat: chatId, requestId });
+    const { told, handle } = await this.#handle.made("resumeChat", { chatId, requestId });
     return told && new Resumption(handle("the interrupted request"), told);
   }
 
@@ -403,7 +411,7 @@ export class Chats {
    * ```
    */
   async dismiss(requestId: string): Promise<Step[]> {
-    return await this.#handle.value("dismiss", { id: requestId });
+    return await this.#handle.value("dismiss", { requestId });
   }
 
   /**
@@ -413,7 +421,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when there is no such chat, or no step waits for the node.
    */
   async completeDelegate(chatId: string, stackId: string, output: object | RawJson): Promise<Step> {
-    return await this.#handle.value("completeDelegate", { chat: chatId, stack: stackId, output });
+    return await this.#handle.value("completeDelegate", { chatId, stackId, output });
   }
 
   /**
@@ -448,7 +456,8 @@ export class Chats {
   }
 
   /**
-   * Imports the old table `agent_history`, one JSON object a line; the chats have to be there.
+   * Imports the old table `agent_history`, one JSON object a line; the chats have to be there. The rows of a chat are ordered by
+   * `created_at`, then by `id` where that is a number, whatever the order of the lines.
    *
    * @throws {@link RunlogError} those of the storage; what was imported so far stays. A line that can't be read is told
    * in the report.

@@ -47,7 +47,7 @@ export class Contexts {
     options: AppendOptions & { toolCallId?: string | undefined } = {},
   ): Promise<ContextEvent> {
     const { toolCallId, ...rest } = fieldsOf(options, "what is asked for beside it");
-    const args = { instance: instanceId, eventType, toolCallId, options: rest };
+    const args = { instanceId, eventType, toolCallId, options: rest };
     const appended = this.#handle.bytes("appendEvent", args, jsonBytes(content));
     const bytes = await toldAsTaken({ of: "options", also: ["toolCallId"] }, appended);
     return unpackEvents(bytes).events[0] as ContextEvent;
@@ -83,7 +83,7 @@ export class Contexts {
 
   /** One page of events. @internal */
   async eventPage(instance: string, from: number, signal?: AbortSignal): Promise<ReturnType<typeof unpackEvents>> {
-    return unpackEvents(await this.#handle.bytes("events", { instance, from }, undefined, { signal }));
+    return unpackEvents(await this.#handle.bytes("events", { instanceId: instance, from }, undefined, { signal }));
   }
 
   /**
@@ -92,7 +92,7 @@ export class Contexts {
    * @throws {@link RunlogError} `not_found` when there is no such instance.
    */
   async event(instanceId: string, sequence: number): Promise<ContextEvent | undefined> {
-    return unpackEvents(await this.#handle.bytes("event", { instance: instanceId, sequence })).events[0];
+    return unpackEvents(await this.#handle.bytes("event", { instanceId, sequence })).events[0];
   }
 
   /**
@@ -101,7 +101,7 @@ export class Contexts {
    * @throws {@link RunlogError} `not_found` when there is no such instance.
    */
   async lastSequence(instanceId: string): Promise<number> {
-    return await this.#handle.value("getLastSequence", { instance: instanceId });
+    return await this.#handle.value("getLastSequence", { instanceId });
   }
 
   /**
@@ -112,7 +112,7 @@ export class Contexts {
    * before the sequence.
    */
   async deleteEventsAfter(instanceId: string, sequence: number): Promise<number> {
-    return await this.#handle.value("deleteEventsAfter", { instance: instanceId, sequence });
+    return await this.#handle.value("deleteEventsAfter", { instanceId, sequence });
   }
 
   /**
@@ -151,7 +151,7 @@ export class Context {
     this.#handle = handle;
     this.#contexts = contexts;
     this.instanceId = instanceId;
-    this.#appendArguments = JSON.stringify({ instance: instanceId });
+    this.#appendArguments = JSON.stringify({ instanceId });
   }
 
   /**
@@ -166,7 +166,7 @@ export class Context {
     const data = messageBytes(message);
     const reply = await (options === undefined
       ? this.#handle.callText("appendMessage", this.#appendArguments, data)
-      : this.#handle.call("appendMessage", { instance: this.instanceId, options }, data));
+      : this.#handle.call("appendMessage", { instanceId: this.instanceId, options }, data));
     return valueOf(reply);
   }
 
@@ -181,7 +181,7 @@ export class Context {
     const { event, ...rest } = fieldsOf(options, "what is asked for beside it");
     const { lengths, data } = messageList(messages);
     const events = lengths.map(() => event ?? {});
-    return await this.#handle.value("appendMessages", { instance: this.instanceId, options: rest, events, lengths }, data);
+    return await this.#handle.value("appendMessages", { instanceId: this.instanceId, options: rest, events, lengths }, data);
   }
 
   /** Appends one event. As {@link Contexts.appendEvent}. */
@@ -203,12 +203,12 @@ export class Context {
 
   /** The messages from a sequence on, as values; a sequence beyond the end is none. */
   async replayFromSequence<T = Record<string, unknown>>(sequence: number): Promise<T[]> {
-    return await parseList<T>(await this.#handle.bytes("getMessages", { instance: this.instanceId, from: sequence }));
+    return await parseList<T>(await this.#handle.bytes("getMessages", { instanceId: this.instanceId, from: sequence }));
   }
 
   /** The messages from a sequence on, each byte for byte. */
   async getRawMessages(fromSequence = 0): Promise<Message[]> {
-    return await unpackMessages(await this.#handle.bytes("getRawMessages", { instance: this.instanceId, from: fromSequence }));
+    return await unpackMessages(await this.#handle.bytes("getRawMessages", { instanceId: this.instanceId, from: fromSequence }));
   }
 
   /** The events from a sequence on; 0 and 1 are all of them. All are held in memory; {@link events} holds a page. */
@@ -238,7 +238,7 @@ export class Context {
     const instance = this.instanceId;
     // The position of the last event that was given tells whether it is still the one at its sequence.
     return follow<FollowedEvent, Given>(this.#handle, signal, { from, position: 0 }, async (given, signal) => {
-      const at = ({ from, position }: Given) => ({ instance, sequence: position > 0 ? from - 1 : 0, position });
+      const at = ({ from, position }: Given) => ({ instanceId: instance, sequence: position > 0 ? from - 1 : 0, position });
       const wire = at(given);
       const [kept, position, isDeleted] = await this.#handle.value("followed", wire, undefined, { signal });
       const changes: FollowedEvent[] = [];
@@ -286,7 +286,7 @@ export class Context {
 
   /** The tool calls without a result, in the order they were made. */
   async danglingToolCalls(): Promise<DanglingToolCall[]> {
-    return await this.#handle.value("danglingToolCalls", { instance: this.instanceId });
+    return await this.#handle.value("danglingToolCalls", { instanceId: this.instanceId });
   }
 
   /**
@@ -296,6 +296,6 @@ export class Context {
    * @throws {@link RunlogError} `conflict` when the context changed meanwhile.
    */
   async closeDanglingToolCalls(reason: string): Promise<DanglingToolCall[]> {
-    return await this.#handle.value("closeDanglingToolCalls", { instance: this.instanceId, reason });
+    return await this.#handle.value("closeDanglingToolCalls", { instanceId: this.instanceId, reason });
   }
 }

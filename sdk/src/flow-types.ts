@@ -9,7 +9,7 @@ export interface AgentEventBase {
   nodeId: string;
   /** Which execution of that node. */
   runId: string;
-  /** When: milliseconds since 1970-01-01 UTC. */
+  /** When: milliseconds since 1970-01-01 UTC. It may have a fraction, which is kept in the event and ignored where times are compared. */
   timestamp: number;
 }
 
@@ -148,7 +148,7 @@ export interface FlowEvent {
   nodeId?: string | undefined;
   /** Which execution of the node. */
   runId?: string | undefined;
-  /** When: milliseconds since 1970-01-01 UTC. */
+  /** When: milliseconds since 1970-01-01 UTC. It may have a fraction, which is kept in the event and ignored where times are compared. */
   timestamp?: number | undefined;
   /** Whatever else it tells, kept as it is. */
   [field: string]: unknown;

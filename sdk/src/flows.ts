@@ -11,7 +11,7 @@ import type {
 import { type Change, changed } from "./flow-changes.js";
 import { follow } from "./follow.js";
 import type { FlowCalls, StoreCalls } from "./generated/calls.js";
-import type { Durability, FlowState, FlowSummary, ListFlows, Resumed, Taken } from "./generated/types.js";
+import type { Durability, FlowState, FlowSummary, InboxChange, ListFlows, Resumed, Taken } from "./generated/types.js";
 import type { Handle, Made } from "./handle.js";
 import { RawJson, jsonList, wellFormedBytes, wellFormedJson } from "./json.js";
 import { unpackRecords } from "./packed.js";
@@ -65,7 +65,7 @@ export class Flows {
    * isn't running.
    */
   async create(runId?: string): Promise<FlowRun> {
-    return this.#flow(await this.#handle.made("createFlow", { run: runId }));
+    return this.#flow(await this.#handle.made("createFlow", { runId }));
   }
 
   /**
@@ -84,7 +84,7 @@ export class Flows {
    * inbox that is full.
    */
   async resume(runId: string, message?: string): Promise<ResumedFlow> {
-    const made = await this.#handle.made("resumeFlow", { run: runId, message });
+    const made = await this.#handle.made("resumeFlow", { runId, message });
     return { flow: this.#flow(made), resumed: made.told.resumed ?? { running: [], sequence: 0, unreadableStates: 0 } };
   }
 
@@ -104,7 +104,7 @@ export class Flows {
 
   /** The flow of a run, or with this id of its own; `undefined` when there is none. */
   async get(runId: string): Promise<FlowSummary | undefined> {
-    return await this.#handle.value("getFlow", { run: runId });
+    return await this.#handle.value("getFlow", { runId });
   }
 
   #flow({ told, handle }: Made<FlowState>): FlowRun {
@@ -120,7 +120,7 @@ export class Flows {
   async playback(runId: string, options: PlaybackOptions = {}): Promise<Playback> {
     const { speed = 1, signal, ...rest } = fieldsOf(options, "how to play back");
     if (!(speed > 0)) throw invalid(`a flow is played back at more than 0 times its speed, not ${shown(speed)}`);
-    const wire = { run: runId, options: { ...rest, speed: speed === Infinity ? 0 : speed } };
+    const wire = { runId, options: { ...rest, speed: speed === Infinity ? 0 : speed } };
     const opened = this.#handle.made("playback", wire, undefined, { signal });
     const { told, handle } = await toldAsTaken({ of: "options", also: ["signal"] }, opened);
     return new Playback(handle("the playback"), told, signal);
@@ -133,7 +133,7 @@ export class Flows {
   follow(runId: string, options: { from?: number | undefined; signal?: AbortSignal | undefined } = {}): Pages<RecordedEvent> {
     const { from = 1, signal } = optionsOf(options, ["from", "signal"]);
     const isOver = async (signal: AbortSignal) => {
-      const flow = await this.#handle.value("getFlow", { run: runId }, undefined, { signal });
+      const flow = await this.#handle.value("getFlow", { runId }, undefined, { signal });
       return (flow?.runStatus ?? "running") !== "running";
     };
     return follow(this.#handle, signal, from, async (first, signal) => {
@@ -186,6 +186,10 @@ export class FlowRun implements AsyncDisposable {
   readonly #store: Handle<StoreCalls>;
   /** Called whenever a command was received, or none will be. */
   readonly #listeners = new Set<() => void>();
+  /** The inbox as the flow told it last, by so many changes; those that were told before one that comes first. */
+  readonly #inbox: ReceivedCommand[];
+  #changes = 0;
+  readonly #early = new Map<number, InboxChange>();
 
   /** @internal */
   constructor(handle: Handle<FlowCalls>, store: Handle<StoreCalls>, runId: string, state: RunSnapshot) {
@@ -193,6 +197,7 @@ export class FlowRun implements AsyncDisposable {
     this.#store = store;
     this.runId = runId;
     this.state = state;
+    this.#inbox = [...state.inbox];
   }
 
   /**
@@ -257,12 +262,12 @@ export class FlowRun implements AsyncDisposable {
    * Saves the state with some entries of it changed. They are changed here before anything is awaited, so that a call that
    * comes meanwhile saves them too, and taken back when they couldn't be saved.
    */
-  async #save(changes: readonly Change[], save: (state: Uint8Array) => Promise<ReceivedCommand[]>): Promise<void> {
+  async #save(changes: readonly Change[], save: (state: Uint8Array) => Promise<InboxChange>): Promise<void> {
     const state = stateOf(this.state);
     for (const [, node] of changes) checkText(node, "the id of a node");
     const made = changes.map((change) => changed(state, change));
     try {
-      this.state.inbox = await save(wellFormedBytes(state));
+      this.#change(await save(wellFormedBytes(state)));
     } catch (error) {
       for (const { back } of made.reverse()) back();
       throw error;
@@ -279,15 +284,13 @@ export class FlowRun implements AsyncDisposable {
    */
   async command<Type extends string>(command: ({ type: Type } & RuntimeCommand<Type>) | RawJson): Promise<void> {
     const given = wellFormedBytes(command);
-    const inbox = await this.#handle.value("command", undefined, given);
-    stateOf(this.state).inbox = inbox;
+    this.#change(await this.#handle.value("command", undefined, given));
     for (const listener of this.#listeners) listener();
   }
 
   /** Takes in the commands that other handles of the flow received since: they are in the inbox then. */
   async refresh(): Promise<void> {
-    const inbox = await this.#handle.value("refresh");
-    stateOf(this.state).inbox = inbox;
+    this.#change(await this.#handle.value("refresh"));
   }
 
   /**
@@ -326,8 +329,7 @@ export class FlowRun implements AsyncDisposable {
     const taken = await this.#next(signal, take, ({ runId: of, message }) => of === runId && typeof message === "string");
     const [command] = taken ?? [];
     if (command === undefined || !signal.aborted) return command?.message;
-    const inbox = await this.#handle.value("giveBack", undefined, wellFormedBytes(command));
-    stateOf(this.state).inbox = inbox;
+    this.#change(await this.#handle.value("giveBack", undefined, wellFormedBytes(command)));
     return undefined;
   }
 
@@ -335,8 +337,18 @@ export class FlowRun implements AsyncDisposable {
   async #take(take: () => Promise<Taken>): Promise<ReceivedCommand[]> {
     stateOf(this.state);
     const { taken, inbox } = await take();
-    stateOf(this.state).inbox = inbox;
+    this.#change(inbox);
     return taken;
+  }
+
+  /** Changes the inbox as the flow says, one change after the other, and shows it in the state. */
+  #change(told: InboxChange): void {
+    this.#early.set(told.number, told);
+    for (let next; (next = this.#early.get(this.#changes + 1)) !== undefined; this.#changes++) {
+      this.#early.delete(next.number);
+      this.#inbox.splice(next.kept, Infinity, ...next.added);
+    }
+    stateOf(this.state).inbox = [...this.#inbox];
   }
 
   /** Takes commands once there are some that are wanted. */

@@ -15,7 +15,9 @@
  * - {@link Streams}: the log below all of it, records of bytes
  *
  * What resolves is durable, unless its documentation says otherwise: on the device with {@link OpenOptions.durability} left
- * as it is. Writes are done in the order in which they are called, and those that wait at the same time share one flush.
+ * as it is. Writes are done in the order in which they are called, also those that aren't awaited: of several changes of one thing the
+ * last one called is what stays, and what looks at what is there (an update, a truncation, a copy) sees what was called before it. Appends
+ * that wait at the same time share one flush; changes of one thing take one each.
  * Everything that fails rejects with a {@link RunlogError}, whose {@link ErrorCode} says what to do. Positions, sequences and
  * ids that are numbers are whole numbers from 1; times end in `Ms`, and are milliseconds, since 1970-01-01 UTC where they are
  * points in time.
@@ -23,11 +25,11 @@
  * @module runlog
  */
 
+import { type ToolDefinition, toolsOf } from "./agent-types.js";
 import { check } from "./binding.js";
 import { checkText, fieldsOf, objectOf } from "./checks.js";
 import { invalid } from "./error.js";
 import { nodeChannel } from "./node.js";
-import { type ToolDefinition, toolsOf } from "./orchestrator.js";
 import type { OpenOptions } from "./generated/types.js";
 import type { SharedStore } from "./store-types.js";
 import { type Store, openedStore } from "./store.js";

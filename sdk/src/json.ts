@@ -146,6 +146,7 @@ export function jsonBytes(value: unknown): Uint8Array {
 
 /** The UTF-8 JSON of a message, whose fields are looked at: JSON has no form for what would be lost. @internal */
 export function messageBytes(message: unknown): Uint8Array {
+  if (message === undefined) throw invalid("a message must be an object, not undefined");
   if (typeof message !== "object" || message === null || message instanceof RawJson || message instanceof Uint8Array) {
     return jsonBytes(message);
   }

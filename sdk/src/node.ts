@@ -23,9 +23,32 @@ function newChannel(): Channel {
   return channel;
 }
 
+/** For how many milliseconds the core is polled at a stretch before the event loop goes on. */
+const STRETCH_MS = 4;
+
+/**
+ * Polls when the core wakes this thread. Node calls what wakes it again and again before the event loop goes on, up to a
+ * thousand times: a task of the core that does its work in parts and wakes itself would keep timers and sockets waiting.
+ */
+function inTurns(poll: () => void): () => void {
+  let begun: number | undefined;
+  return () => {
+    const now = performance.now();
+    if (begun === undefined) {
+      begun = now;
+      setImmediate(() => (begun = undefined));
+    } else if (now - begun > STRETCH_MS) {
+      // Nothing wakes before it has polled.
+      setImmediate(poll);
+      return;
+    }
+    poll();
+  };
+}
+
 function nodeBinding(): Binding {
   let listener: (parts: Part[]) => void = () => {};
-  addon.start(() => listener(addon.poll()));
+  addon.start(inTurns(() => listener(addon.poll())));
   // The addon doesn't keep the process alive; a timer that never fires does, while there is something to wait for.
   const timer = setInterval(() => {}, 2 ** 31 - 1);
   timer.unref();

@@ -1,100 +1,22 @@
-import { type Channel, type Execution, type Reply, valueOf } from "./binding.js";
-import { checkFunction, checkText, classWithoutFields, fieldsOf, optionsOf, shown, withOptions } from "./checks.js";
-import { type Failure, type GivenAs, RunlogError, StopError, errorOf, invalid, messageOf, toldAsGiven, toldAsTaken } from "./error.js";
+import { type AgentFunction, NO_END, type ResumeReport, START_GIVEN_AS, type StartAgent, endOf, givenStart } from "./agent-types.js";
+import type { Channel, Execution } from "./binding.js";
+import { checkFunction, checkText, fieldsOf, optionsOf, withOptions } from "./checks.js";
+import { type Failure, RunlogError, StopError, errorOf, messageOf, toldAsGiven, toldAsTaken } from "./error.js";
 import type { OtherCommand } from "./flow-types.js";
 import type { OrchestratorCalls, RunContextCalls, RunHandleCalls } from "./generated/calls.js";
-import type {
-  DefinedTool,
-  NewSession,
-  OrchestratorOptions as Bounds,
-  ResumeOptions,
-  SpawnRequest,
-  SpawnResult,
-  StartAgent as GivenStart,
-  StartPlace,
-} from "./generated/types.js";
+import type { OrchestratorOptions as Bounds, ResumeOptions, SpawnRequest, SpawnResult } from "./generated/types.js";
 import { Handle, type Made } from "./handle.js";
-import { type RawJson, jsonBytes, wellFormed } from "./json.js";
+import { type RawJson, jsonBytes } from "./json.js";
 import { Space } from "./request.js";
 import { RunContext } from "./run-context.js";
 import type { PauseReason } from "./run-types.js";
 import { givenResume } from "./runs.js";
 import { type SpawnOptions, Spawned, givenSpawns } from "./spawned.js";
 
-/** What an agent's function returns: its final text, or nothing, or that it stopped on the way and can be resumed. */
-export type AgentEnd = string | void | null | AgentDone | AgentPaused;
-
-/** An agent has done its work. */
-export interface AgentDone {
-  /** Its final text, the `summary` of its run. */
-  summary?: string | undefined;
-}
-
-/** An agent stops on the way: its run becomes `paused`, and can be resumed. */
-export interface AgentPaused {
-  /** Why. */
-  paused: string;
-}
-
-/**
- * Does the work of an agent. It reads what to do from the context's messages, which is the same for a run that begins and
- * for one that goes on after a pause or a crash. What it throws fails the run; when its signal is aborted it has a while
- * to record what it has.
- */
-export type AgentFunction = (context: RunContext) => AgentEnd | Promise<AgentEnd>;
-
 /** The bounds of an orchestrator; each has a default. */
 export interface OrchestratorOptions extends Bounds {
   /** The functions of agents, by the agent's name; {@link Orchestrator.register} adds others. */
   agents?: Readonly<Record<string, AgentFunction>> | undefined;
-}
-
-/** An agent to start that no other agent spawns: in a new session, or one that is there, or a context that is there. */
-export type StartAgent = Omit<GivenStart, "place"> & {
-  /** A session to make with the run; one of no project when nothing is given. */
-  session?: NewSession | undefined;
-  /** A session that is there, in which it gets a context of its own. */
-  sessionId?: string | undefined;
-  /** A context that is there, to go on with. */
-  instanceId?: string | undefined;
-};
-
-/** A run that was gone on with. */
-export interface ResumedAgent {
-  /** The paused run. */
-  runId: string;
-  /** What became of the run that went on from it. */
-  result: SpawnResult;
-}
-
-/** A run that was left paused. */
-export interface LeftPaused {
-  /** The paused run. */
-  runId: string;
-  /** Why it couldn't be gone on with. */
-  error: RunlogError;
-}
-
-/** What became of the runs that a crash had cut off. */
-export interface ResumeReport {
-  /** The runs that were gone on with, by the id of the paused one, and what became of each. */
-  resumed: ResumedAgent[];
-  /** The runs that were left paused, and why. */
-  left: LeftPaused[];
-}
-
-/** A tool as a model is told of it. */
-export interface ToolDefinition {
-  /** Its name. */
-  name: string;
-  /** What it does. */
-  description: string;
-  /** What its arguments are: a JSON Schema. */
-  inputSchema: Record<string, unknown>;
-  /** The same, as an entry of the `tools` of a request to OpenAI. */
-  openai: Record<string, unknown>;
-  /** The same, as an entry of the `tools` of a request to Anthropic. */
-  anthropic: Record<string, unknown>;
 }
 
 /** Orchestrators with runs under way, and how many: they do the work also where nobody holds them. */
@@ -256,7 +178,7 @@ export class Orchestrator implements AsyncDisposable {
    */
   async resume(runId: string, options: ResumeOptions & { timeoutMs?: number | undefined } = {}): Promise<RunHandle> {
     const { timeoutMs, ...rest } = givenResume(options);
-    const resumed = this.#handle.made("resume", { run: runId, options: rest, timeoutMs });
+    const resumed = this.#handle.made("resume", { runId, options: rest, timeoutMs });
     return this.#run(await toldAsTaken({ of: "options", also: ["timeoutMs"] }, resumed));
   }
 
@@ -313,9 +235,9 @@ export class Orchestrator implements AsyncDisposable {
    */
   async spawn(parentRunId: string, requests: readonly SpawnRequest[], options: SpawnOptions = {}): Promise<Spawned> {
     const { signal, ...rest } = fieldsOf(options, "what is asked for beside it");
-    const wire = withOptions({ run: parentRunId, requests: givenSpawns(requests) }, rest, "what is asked for beside it");
+    const wire = withOptions({ runId: parentRunId, requests: givenSpawns(requests) }, rest, "what is asked for beside it");
     const made = this.#handle.made("spawn", wire, undefined, { signal, idle: true });
-    const spawning = toldAsTaken({ also: ["signal"], not: ["run", "requests"] }, made);
+    const spawning = toldAsTaken({ also: ["signal"], not: ["runId", "requests"] }, made);
     return new Spawned(await this.untilClosed(spawning), requests, (waiting) => this.untilClosed(waiting), signal);
   }
 
@@ -334,37 +256,50 @@ export class Orchestrator implements AsyncDisposable {
 
   /**
    * Pauses a run and all below it that is at work: they can be resumed, each by itself; `paused` is durable for all of them when
-   * it resolves. Functions at work are told by their signals. A run that has paused or ended stays as it is.
+   * it resolves. Functions at work are told by their signals. A run that has paused or ended stays as it is. Of a store that is
+   * open for reading, the process that writes it is asked, as for {@link cancel}.
    *
-   * @throws {@link RunlogError} `not_found` when there is no such run.
+   * @throws {@link RunlogError} as {@link cancel}.
    */
   async pause(runId: string, why: PauseReason = {}): Promise<void> {
-    await toldAsTaken({ not: ["run"] }, this.#handle.value("pause", withOptions({ run: runId }, why, "why a run is paused")));
+    await toldAsTaken({ not: ["runId"] }, this.#handle.value("pause", withOptions({ runId }, why, "why a run is paused")));
   }
 
   /**
    * Cancels a run and all below it, also those that are paused; `cancelled` is durable for all of them when it resolves.
    * Functions at work are told by their signals. A run that has ended stays as it is.
    *
-   * @throws {@link RunlogError} `not_found` when there is no such run.
+   * Of a store in a folder that is open for reading, the process that writes it is asked to do this, through the folder; it
+   * answers from its first orchestrator on, and is waited for as long as `answerTimeoutMs` says.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such run; `locked` when another process was to be asked and took no
+   * request: nothing was done; `outcome_unknown` when it took the request and didn't answer, which is told within a second or two
+   * when it was killed, and after a minute when it hangs: the run tells what was done.
+   *
+   * @example
+   * ```ts
+   * const reader = await open("runlog-data", { mode: "readOnly" }); // while another process runs the agents
+   * await (await reader.orchestrator()).cancel(runId);
+   * ```
    */
   async cancel(runId: string): Promise<void> {
-    await this.#handle.value("cancel", { run: runId });
+    await this.#handle.value("cancel", { runId });
   }
 
   /**
-   * Sends a command to a run that is under way here: it is recorded in the run's stream, and waits in its inbox.
+   * Sends a command to a run that is under way here: it is recorded in the run's stream, and waits in its inbox. Of a store that
+   * is open for reading, the process that writes it is asked, as for {@link cancel}; also for a flow of that process.
    *
-   * @throws {@link RunlogError} `wrong_status` when the run isn't under way here; `limit_reached` when too many commands wait for it, or
+   * @throws {@link RunlogError} as {@link cancel}; `wrong_status` when the run isn't under way here; `limit_reached` when too many commands wait for it, or
    * were taken without a record since.
    */
   async send(runId: string, command: OtherCommand | RawJson): Promise<void> {
-    await this.#handle.value("send", { run: runId }, jsonBytes(command));
+    await this.#handle.value("send", { runId }, jsonBytes(command));
   }
 
   /** The run, when it is under way here. */
   async handle(runId: string): Promise<RunHandle | undefined> {
-    const { told, ...made } = await this.#handle.made("handle", { run: runId });
+    const { told, ...made } = await this.#handle.made("handle", { runId });
     return told === undefined ? undefined : this.#run({ told, ...made });
   }
 
@@ -407,21 +342,6 @@ export class Orchestrator implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
-}
-
-const NO_END = "the agent's function returned neither text nor { summary } or { paused }";
-
-/** How a run ends whose agent's function returned something. */
-function endOf(returned: AgentEnd): RunContextCalls["end"]["args"] {
-  if (returned === undefined || returned === null) return {};
-  if (typeof returned === "string") return { summary: wellFormed(returned) };
-  if (typeof returned !== "object" || Array.isArray(returned)) throw invalid(`${NO_END}, but ${shown(returned)}`);
-  const name = classWithoutFields(returned);
-  if (name?.endsWith("Generator")) throw invalid(`${NO_END}: it is a generator (function*), whose body never ran; make it an async function`);
-  if (name === "Error") throw invalid(`${NO_END}, but an Error, which is to be thrown: ${messageOf(returned)}`);
-  if (name !== undefined) throw invalid(`${NO_END}, but a ${name}`);
-  if (Object.keys(returned).length === 0) throw invalid(`${NO_END}, but an object without fields`);
-  return { ...returned, ...("summary" in returned && { summary: wellFormed(returned.summary) }) };
 }
 
 /** A run that was started. */
@@ -471,27 +391,4 @@ export class RunHandle {
   async send(command: OtherCommand | RawJson): Promise<void> {
     await this.#handle.value("send", undefined, jsonBytes(command));
   }
-}
-
-/** The tools that models are given, as the core tells them. @internal */
-export function toolsOf(reply: Reply): ToolDefinition[] {
-  return valueOf<DefinedTool[]>(reply).map(({ definition, ...forms }) => ({ ...definition, ...forms }) as ToolDefinition);
-}
-
-/** Where the core is told of the place of an agent that starts. */
-const START_GIVEN_AS: GivenAs = [
-  ["place.newSession", "session"],
-  ["place.session", "sessionId"],
-  ["place.instance", "instanceId"],
-];
-
-/** An agent to start, as it is told to the core. */
-function givenStart(agent: StartAgent): GivenStart {
-  const { session, sessionId, instanceId, ...rest } = fieldsOf(agent, "an agent to start");
-  const places: StartPlace[] = [];
-  if (session !== undefined) places.push({ newSession: session });
-  if (sessionId !== undefined) places.push({ session: sessionId });
-  if (instanceId !== undefined) places.push({ instance: instanceId });
-  if (places.length > 1) throw invalid("an agent starts in a session, a sessionId or an instanceId; give one");
-  return { ...rest, place: places[0] };
 }

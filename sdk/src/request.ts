@@ -69,8 +69,8 @@ export class RequestBuffer implements AsyncDisposable {
   /**
    * Adds a message, and says its id. Chat, request and assistant are filled in where they are left out.
    *
-   * @throws {@link RunlogError} `already_exists` for an id that the chat or the request has already; `invalid_input`, `too_large`
-   * for what can't be saved.
+   * @throws {@link RunlogError} `already_exists` for an id that the request, its chat or another chat has already; `invalid_input`,
+   * `too_large` for what can't be saved.
    */
   async send(message: NewChatMessage): Promise<string> {
     const { whole: props, half } = readable("the message", () => withoutHalf(message?.props));
@@ -110,7 +110,7 @@ export class RequestBuffer implements AsyncDisposable {
     else this.#halves.delete(messageId);
     const value = (isHalf ? whole.slice(0, -1) : whole).toWellFormed();
     try {
-      await this.#handle.value("append", { id: messageId, value });
+      await this.#handle.value("append", { messageId, value });
     } catch (error) {
       this.#halves.delete(messageId);
       throw error;
@@ -132,7 +132,7 @@ export class RequestBuffer implements AsyncDisposable {
   async replace(messageId: string, props: object | RawJson, type?: string): Promise<void> {
     this.#halves.delete(messageId);
     const { whole, half } = readable("what the message becomes", () => withoutHalf(props));
-    await this.#handle.value("replace", { id: messageId, value: whole, type });
+    await this.#handle.value("replace", { messageId, value: whole, type });
     if (half !== undefined) this.#halves.set(messageId, half);
   }
 
@@ -154,7 +154,7 @@ export class RequestBuffer implements AsyncDisposable {
    * object, or the step has ended already; `too_large`.
    */
   async completeStep(stepId: string, output?: object | RawJson): Promise<void> {
-    await this.#handle.value("completeStep", { id: stepId, output });
+    await this.#handle.value("completeStep", { stepId, output });
   }
 
   /**
@@ -163,7 +163,7 @@ export class RequestBuffer implements AsyncDisposable {
    * @throws {@link RunlogError} as {@link completeStep}.
    */
   async failStep(stepId: string, error: unknown): Promise<void> {
-    await this.#handle.value("failStep", { id: stepId, error: givenError(error) });
+    await this.#handle.value("failStep", { stepId, error: givenError(error) });
   }
 
   /**
@@ -228,7 +228,8 @@ export class RequestBuffer implements AsyncDisposable {
    * ```
    *
    * @throws {@link RunlogError} `not_found` when the chat was deleted meanwhile; `already_exists` when a message that was sent
-   * has an id that is taken by now; `invalid_input` when the request has ended; else those of the storage.
+   * has an id that is taken by now: nothing is written then, and the next call writes the message with a fresh id, which the error
+   * tells; `invalid_input` when the request has ended; else those of the storage.
    */
   async flush(): Promise<void> {
     await this.#handle.value("flush");
@@ -241,7 +242,8 @@ export class RequestBuffer implements AsyncDisposable {
    * happens, it is written once.
    *
    * @throws {@link RunlogError} `not_found` when the chat was deleted meanwhile; `already_exists` when a message that was
-   * sent has an id that is taken by now; `invalid_input` when it was written already; else those of the storage.
+   * sent has an id that is taken by now: nothing is written then, and the next call writes the message with a fresh id, which the
+   * error tells; `invalid_input` when it was written already; else those of the storage.
    */
   async finish(end: RequestEnd): Promise<void> {
     const told = endOf(end);
@@ -249,7 +251,7 @@ export class RequestBuffer implements AsyncDisposable {
     this.#ended = true;
     try {
       // What became of such a message meanwhile matters more than half a character.
-      for (const id of this.#halves.keys()) await this.#handle.value("append", { id, value: "\ufffd" }).catch(() => {});
+      for (const id of this.#halves.keys()) await this.#handle.value("append", { messageId: id, value: "\ufffd" }).catch(() => {});
       this.#halves.clear();
       await this.#handle.value("finish", { end: told });
       requestEnded(this);

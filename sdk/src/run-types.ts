@@ -199,6 +199,8 @@ export function placeOf<Rest extends object>(run: RunPlace & Rest): { place: Giv
   if (newInstance !== undefined) places.push({ newInstance });
   if (session !== undefined && agentName !== undefined) places.push({ newSession: [session, agentName] });
   const [place] = places;
+  const unknown = Object.keys(rest).find((name) => !(name in BESIDE_PLACE));
+  if (unknown !== undefined) throw invalid(`\`${unknown}\` is not a field that is known here; known are ${FIELDS_OF_RUN.map((name) => `\`${name}\``).join(", ")}`);
   if (place === undefined || places.length > 1 || (session === undefined) !== (agentName === undefined)) {
     throw invalid("a run is started in an instance, in a newInstance, or in a session with an agentName; give one of them");
   }
@@ -206,3 +208,21 @@ export function placeOf<Rest extends object>(run: RunPlace & Rest): { place: Giv
 }
 
 type PlaceField = "instanceId" | "newInstance" | "session" | "agentName";
+
+/** What a run to start has beside its place. */
+const BESIDE_PLACE: Record<Exclude<keyof NewRun, PlaceField>, true> = {
+  id: true,
+  agentId: true,
+  project: true,
+  parentRunId: true,
+  maxSteps: true,
+  nodeId: true,
+  usage: true,
+  metadata: true,
+  dangling: true,
+  concurrent: true,
+  messages: true,
+};
+
+/** All that a run to start may have: a misspelt name is told before it is missed. */
+const FIELDS_OF_RUN = ["instanceId", "newInstance", "session", "agentName", ...Object.keys(BESIDE_PLACE)];

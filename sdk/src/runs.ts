@@ -93,7 +93,7 @@ export class Runs {
    * `not_found`.
    */
   async resume(runId: string, options: ResumeOptions = {}): Promise<ResumedRun> {
-    const made = await this.#handle.made("resumeRun", { run: runId, options: givenResume(options) });
+    const made = await this.#handle.made("resumeRun", { runId, options: givenResume(options) });
     const { run, dangling, unreadableStates } = made.told;
     const recorder = new RunRecorder(made.handle<RecorderCalls>("the run's recorder"), run);
     const rawMessages = await unpackMessages(made.bytes ?? new Uint8Array());
@@ -113,7 +113,7 @@ export class Runs {
    * @throws {@link RunlogError} `not_found` when there is no such run.
    */
   async recorder(runId: string): Promise<RunRecorder> {
-    return recorderOf(await this.#handle.made("recorder", { run: runId }));
+    return recorderOf(await this.#handle.made("recorder", { runId }));
   }
 
   /**
@@ -123,7 +123,7 @@ export class Runs {
    * @throws {@link RunlogError} `not_found` when there is no such run; else as {@link RunRecorder.describe}.
    */
   async describe(runId: string, details: RunDetails): Promise<Run> {
-    return await this.#handle.value("describeRun", { run: runId, details });
+    return await this.#handle.value("describeRun", { runId, details });
   }
 
   /** Pauses the runs that a process which is gone left running, and says which they were. Opening for writing has done it. */
@@ -146,13 +146,13 @@ export class Runs {
    * @throws {@link RunlogError} `not_found` when there is no such run; else as {@link list}.
    */
   async children(runId: string, options: { limit?: number | undefined; cursor?: string | undefined } = {}): Promise<Page<RunSummary>> {
-    const listed = this.#handle.value("childRuns", withOptions({ run: runId }, options, "what is asked for beside it"));
-    return await toldAsTaken({ not: ["run"] }, listed);
+    const listed = this.#handle.value("childRuns", withOptions({ runId }, options, "what is asked for beside it"));
+    return await toldAsTaken({ not: ["runId"] }, listed);
   }
 
   /** The whole of a run; `undefined` when there is none of that id. */
   async get(runId: string): Promise<Run | undefined> {
-    return await this.#handle.value("getRun", { run: runId });
+    return await this.#handle.value("getRun", { runId });
   }
 
   /**
@@ -162,7 +162,7 @@ export class Runs {
    * another list.
    */
   async messages(runId: string, options: ListRunMessages = {}): Promise<Page<RunMessage>> {
-    return messagesOf(await this.#handle.packed("runMessages", { run: runId, options }));
+    return messagesOf(await this.#handle.packed("runMessages", { runId, options }));
   }
 
   /**
@@ -171,7 +171,7 @@ export class Runs {
    * @throws {@link RunlogError} `not_found` when there is no such run.
    */
   async message(runId: string, messageId: number): Promise<RunMessage | undefined> {
-    return messagesOf(await this.#handle.packed("runMessage", { run: runId, id: messageId })).items[0];
+    return messagesOf(await this.#handle.packed("runMessage", { runId, messageId })).items[0];
   }
 
   /**
@@ -180,7 +180,7 @@ export class Runs {
    * @throws {@link RunlogError} as {@link messages}.
    */
   async toolCalls(runId: string, options: ListToolCalls = {}): Promise<Page<ToolCall>> {
-    return toolCallsOf(await this.#handle.packed("toolCalls", { run: runId, options }));
+    return toolCallsOf(await this.#handle.packed("toolCalls", { runId, options }));
   }
 
   /**
@@ -189,7 +189,7 @@ export class Runs {
    * @throws {@link RunlogError} `not_found` when there is no such run.
    */
   async toolCall(runId: string, callId: number): Promise<ToolCall | undefined> {
-    return toolCallsOf(await this.#handle.packed("toolCall", { run: runId, id: callId })).items[0];
+    return toolCallsOf(await this.#handle.packed("toolCall", { runId, callId })).items[0];
   }
 }
 

@@ -83,7 +83,7 @@ export class SpawnedAgent {
   async cancel(): Promise<void> {
     // Once all have ended the way to them is let go of.
     if (this.runId === undefined || !this.#handle.isOpen) return;
-    await this.#handle.value("cancel", { run: this.runId });
+    await this.#handle.value("cancel", { runId: this.runId });
   }
 
   /**
@@ -94,7 +94,7 @@ export class SpawnedAgent {
    */
   async send(command: OtherCommand | RawJson): Promise<void> {
     if (this.runId === undefined) throw new RunlogError("wrong_status", "the request was refused, so there is no run that takes a command");
-    await this.#handle.value("send", { run: this.runId }, jsonBytes(command));
+    await this.#handle.value("send", { runId: this.runId }, jsonBytes(command));
   }
 }
 

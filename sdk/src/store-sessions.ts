@@ -161,7 +161,7 @@ export abstract class StoreSessions {
    * @throws {@link RunlogError} `not_found` when there is no such session, or it was deleted.
    */
   async instances(sessionId: string): Promise<AgentInstance[]> {
-    return await this.#handle.value("instances", { id: sessionId });
+    return await this.#handle.value("instances", { sessionId });
   }
 
   /**
@@ -170,7 +170,7 @@ export abstract class StoreSessions {
    * @throws {@link RunlogError} `not_found` when there is no such instance, or its session was deleted.
    */
   async childInstances(instanceId: string): Promise<AgentInstance[]> {
-    return await this.#handle.value("childInstances", { id: instanceId });
+    return await this.#handle.value("childInstances", { instanceId });
   }
 
   /**
@@ -179,6 +179,6 @@ export abstract class StoreSessions {
    * @throws {@link RunlogError} `not_found` when there is no such session, or it has no instance yet.
    */
   async rootInstance(sessionId: string): Promise<AgentInstance> {
-    return await this.#handle.value("rootInstance", { id: sessionId });
+    return await this.#handle.value("rootInstance", { sessionId });
   }
 }

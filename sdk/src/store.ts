@@ -97,7 +97,7 @@ export class Store extends StoreSessions implements AsyncDisposable {
    * @throws {@link RunlogError} `not_found` when there is no such instance.
    */
   async context(instanceId: string): Promise<Context> {
-    await this.#handle.value("context", { instance: instanceId });
+    await this.#handle.value("context", { instanceId });
     return new Context(this.#handle, this.contexts, instanceId);
   }
 
@@ -115,7 +115,7 @@ export class Store extends StoreSessions implements AsyncDisposable {
    */
   async orchestrator(options: OrchestratorOptions = {}): Promise<Orchestrator> {
     const { agents = {}, ...bounds } = fieldsOf(options, "what is asked of an orchestrator");
-    for (const [name, work] of Object.entries(objectOf(agents, "the functions of agents"))) checkFunction(work, name);
+    for (const [name, work] of Object.entries(objectOf(agents, "the functions of agents"))) checkFunction(work, `the work of ${name}`);
     const made = await toldAsTaken({ also: ["agents"] }, this.#handle.made("orchestrate", bounds));
     const orchestrator = new Orchestrator(made.handle("the orchestrator"), made.told.id);
     if (this.#orchestrators.length >= this.#orchestratorsMax) {

@@ -12,12 +12,14 @@ pub mod damage;
 pub mod driver;
 pub mod faulty;
 pub mod forge;
+pub mod forgetful;
 pub mod host;
 pub mod hostile;
 pub mod memory;
 pub mod mend;
 pub mod model;
 pub mod mounts;
+pub mod overtaken;
 #[cfg(target_os = "linux")]
 pub mod powercut;
 pub mod processes;

@@ -140,7 +140,11 @@ fn spare_segment_is_not_made_anew_while_it_is_turned_to() {
     let store = runlog_engine::Store::open_on(storage.clone(), options()).unwrap();
     let payload = vec![7; 3000];
     let mut staged = 0;
-    while staged < 2000 && storage.spares_named.load(Ordering::SeqCst) < 20 {
+    while staged < 20_000 && storage.spares_named.load(Ordering::SeqCst) < 20 {
+        if storage.spares_named.load(Ordering::SeqCst) == 0 {
+            // On a busy machine the thread that makes the first one may not have begun yet.
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let commits: Vec<_> = (0..16)
             .map(|_| {
                 store

@@ -137,6 +137,8 @@ export interface OpenedLane {
   isDeleted: boolean;
   /** Whether it has no conversation, but events of a flow. */
   isFlow: boolean;
+  /** Whether it is a chat, whose steps are among its events. */
+  isChat: boolean;
   /** How many events the family has: the moments of the scrubber go from 0 to this. */
   moments: number;
   lanes: LaneInfo[];

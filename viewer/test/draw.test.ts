@@ -33,3 +33,23 @@ test("the scrubber's head lies over no time of the ruler, and hides none of the 
     }
   }
 });
+
+test("the signs of the first and the last moment stand whole within the plot", () => {
+  const corners: number[] = [];
+  const told: Partial<CanvasRenderingContext2D> = {
+    measureText: (text) => ({ width: text.length * 6 }) as TextMetrics,
+    lineTo: (x) => void corners.push(x),
+    arc: (x, _y, radius) => void corners.push(x - radius, x + radius),
+    strokeRect: (x, _y, width) => void corners.push(x, x + width),
+  };
+  const context = new Proxy(told, { get: (target, name) => Reflect.get(target, name) ?? (() => {}), set: () => true }) as CanvasRenderingContext2D;
+  const none = new Uint8Array(0);
+  for (const what of [1, 2, 3]) {
+    const data = { width: 600, from: 0, to: 600, firstLane: 0, lanes: 1, density: new Uint8Array(600), failed: new Uint8Array(600), hits: none, bars: new Float64Array(0), marks: Float64Array.from([0, 0, what, 0, 600, what]), ticks: new Float64Array(0), tickStep: 1000, spans: new Float64Array(2) };
+    draw(context, { width: 700, height: 100, gutter: 100, data, lanes: [], firstLane: 0, offset: 0, current: undefined, cursor: undefined, range: undefined, folds: [], xOf: (folded) => 100 + folded, foldLabel: String, tickLabel: String, colours: {} });
+    const [first, last] = [Math.min(...corners), Math.max(...corners)];
+    expect({ what, first, last, isWhole: first >= 100 && last <= 700 }).toEqual({ what, first, last, isWhole: true });
+    expect(corners.length).toBeGreaterThan(2);
+    corners.length = 0;
+  }
+});

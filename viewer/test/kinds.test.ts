@@ -61,8 +61,21 @@ test("what a run is described with is an event of its agent", async () => {
   await store.close();
 });
 
-test("commands that were taken are counted in words", () => {
+test("commands are told by what they say, and those that were taken are counted in words", () => {
+  const command = (command: unknown) => eventText(101, { type: "command:received", runId: "r", timestamp: 1, command });
+  expect(command({ type: "send", runId: "r", message: "Leave the tests\nalone." })).toBe("send · Leave the tests alone.");
+  expect(command({ type: "resume" })).toBe("resume");
+  expect(command("none")).toContain("command:received");
   expect([1, 3].map((count) => eventText(50, { count, at_ms: 1 }))).toEqual(["1 command", "3 commands"]);
+});
+
+test("the states of a flow are told by how far it has come", () => {
+  const state = (more: object) => eventText(129, { status: "running", outputs: {}, state: {}, nodeStatus: {}, edgeStatus: {}, loopCounters: {}, inbox: [], ...more });
+  expect(state({})).toBe("running");
+  expect(state({ nodeStatus: { plan: "running" } })).toBe("running · 0 of 1 node done · running: plan");
+  expect(state({ nodeStatus: { plan: "done", write: "running", review: "pending" }, inbox: [{ type: "send" }] })).toBe("running · 1 of 3 nodes done · running: write · 1 command waits");
+  expect(state({ status: "failed", nodeStatus: { plan: "failed" }, inbox: [1, 2] })).toBe("failed · 0 of 1 node done · failed: plan · 2 commands wait");
+  expect(eventText(129, { todo: ["a"] })).toBe('{ "todo": [ "a" ] }');
 });
 
 test("what a chat has is told by what it says, not by its ids", () => {

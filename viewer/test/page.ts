@@ -10,6 +10,13 @@ export interface Watched {
   close(): Promise<void>;
 }
 
+/**
+ * How many times slower than this machine the pages run, and what they ask of their worker is asked later, by as
+ * many times 10 ms: what a test reads once, before it is all there, is found with `RUNLOG_SLOW=20`, and otherwise once in
+ * hundreds, on a machine that has other work.
+ */
+const slowed = Number(process.env["RUNLOG_SLOW"] ?? 1);
+
 /** The built app, served, and a browser for the tests of a file. */
 export function viewer() {
   let browser: Browser | undefined;
@@ -30,6 +37,7 @@ export function viewer() {
     async open(path = "?example", options: BrowserContextOptions = {}): Promise<Watched> {
       const context = await (browser as Browser).newContext({ viewport: { width: 1440, height: 900 }, ...options });
       const page = await context.newPage();
+      if (slowed > 1) await slow(page);
       const told: string[] = [];
       page.on("pageerror", (error) => told.push(`error: ${error.message}`));
       page.on("console", (message) => {
@@ -46,6 +54,17 @@ export function viewer() {
       return { page, told, close: () => context.close() };
     },
   };
+}
+
+async function slow(page: Page): Promise<void> {
+  await (await page.context().newCDPSession(page)).send("Emulation.setCPUThrottlingRate", { rate: slowed });
+  await page.addInitScript((ms) => {
+    globalThis.Worker = class extends Worker {
+      override postMessage(message: unknown, given?: Transferable[] | StructuredSerializeOptions): void {
+        setTimeout(() => super.postMessage(message, given as Transferable[]), ms);
+      }
+    };
+  }, slowed * 10);
 }
 
 /** The conversation's lines, as text. */

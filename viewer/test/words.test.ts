@@ -53,6 +53,7 @@ test("times have their dates where a recording is longer than a day, and only th
     await pick(page, [{ name: "claude.jsonl", text: [said("2021-03-04T12:00:00Z", "One."), said(last, "Two.")].join("\n") }]);
     await expect.poll(() => lines(page)).toHaveLength(2);
     await page.locator("#tab-events").click();
+    await expect.poll(() => page.locator(".events .row .time").count()).toBe(2);
     const rows = await page.locator(".events .row .time").allInnerTexts();
     const when = await page.locator(".timeline .when").innerText();
     await page.locator(".crumb.store").click();

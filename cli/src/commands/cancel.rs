@@ -1,25 +1,22 @@
 //! `runlog cancel`: cancels a run with all runs below it.
 
-use runlog::{
-    Orchestrator, RunId, RunStatus,
-    agents::{OrchestratorOptions, TokioRuntime},
-    blocking::Store,
-    runs::ListRuns,
-};
+use runlog::{RunId, RunStatus, blocking::Store, runs::ListRuns};
 use serde::Serialize;
 
 use crate::{
     args::Global,
+    elsewhere::{by_who_writes, orchestrate},
     failure::{Exit, Failure, Result},
     find,
     output::Out,
-    store, text,
+    text,
 };
 
 const AFTER_HELP: &str = "\
 The run, and all below it that aren't over, become `cancelled`, in one batch; none of them can be resumed then. What \
-they recorded stays. It is for runs that are paused, and those that a killed process left: while a program has the \
-store open for writing, its runs are cancelled by it alone (`runlog run`: Ctrl-C pauses it).
+they recorded stays. Runs that another process works on with this store (`runlog run`, `runlog mcp`, a program with an \
+orchestrator) are cancelled by that one, which is asked through the store's folder; its agents have a moment to record \
+what they have.
 
 With --json one document: {\"cancelled\": [the ids]}.";
 
@@ -37,36 +34,11 @@ struct Cancelled {
 }
 
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
-    let store = store::open(global)?;
-    let run = store
-        .runs()
-        .get(find::run_id(&store, &args.run)?)?
-        .ok_or_else(|| find::no_run(&args.run))?;
-    if run.status.is_final() {
-        let message = format!("run {} is {} already", run.id, run.status);
-        return Err(Failure::new(Exit::Conflict, "wrong_status", message));
-    }
-    let tree = tree(&store, run.id)?;
-    let tokio = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::io(&error, "can't start"))?;
-    tokio.block_on(async {
-        let runtime = TokioRuntime::current()
-            .ok_or_else(|| Failure::other("there is no runtime to cancel runs on"))?;
-        let orchestrator =
-            Orchestrator::new(store.to_async(), runtime, OrchestratorOptions::default());
-        Ok::<(), Failure>(orchestrator.cancel(run.id).await?)
-    })?;
-    let mut cancelled = Vec::new();
-    for id in tree {
-        let is_cancelled = store
-            .runs()
-            .get(id)?
-            .is_some_and(|run| run.status == RunStatus::Cancelled);
-        cancelled.extend(is_cancelled.then_some(id));
-    }
-    store.close()?;
+    let cancelled = by_who_writes(
+        global,
+        |store| find::run_id(store, &args.run),
+        |store, id| cancel(store, id, &args.run),
+    )?;
     if out.is_json() {
         out.value(&Cancelled { cancelled })?;
     } else {
@@ -79,6 +51,38 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         }
     }
     Ok(Exit::Ok)
+}
+
+/// Cancels a run that isn't over; returns all that were cancelled with it.
+fn cancel(store: &Store, id: RunId, name: &str) -> Result<Vec<RunId>> {
+    unfinished(store, id, name)?;
+    let tree = tree(store, id)?;
+    orchestrate(store, |orchestrator| async move {
+        orchestrator.cancel(id).await
+    })?;
+    let mut cancelled = Vec::new();
+    for id in tree {
+        let is_cancelled = store
+            .runs()
+            .get(id)?
+            .is_some_and(|run| run.status == RunStatus::Cancelled);
+        cancelled.extend(is_cancelled.then_some(id));
+    }
+    // It may have ended by itself meanwhile, and is as it was then.
+    if !cancelled.contains(&id) {
+        unfinished(store, id, name)?;
+    }
+    Ok(cancelled)
+}
+
+/// An error for a run that is over.
+fn unfinished(store: &Store, id: RunId, name: &str) -> Result<()> {
+    let run = store.runs().get(id)?.ok_or_else(|| find::no_run(name))?;
+    if run.status.is_final() {
+        let message = format!("run {} is {} already", run.id, run.status);
+        return Err(Failure::new(Exit::Conflict, "wrong_status", message));
+    }
+    Ok(())
 }
 
 /// A run, and the unfinished runs below it.

@@ -130,8 +130,8 @@ fn show(global: &Global, args: &OneArgs, out: &mut Out) -> Result<Exit> {
         ),
         ("public", chat.public.then(|| "yes".to_owned())),
         ("messages", Some(text::thousands(count as u64))),
-        ("last message", chat.last_message_at.map(|at| utc(at.0))),
-        ("made", Some(utc(chat.created_at.0))),
+        ("last message", chat.last_message_at_ms.map(utc)),
+        ("made", Some(utc(chat.created_at_ms))),
     ];
     table::one(&chat, &fields, out)
 }
@@ -200,7 +200,7 @@ fn requests(global: &Global, args: &RequestsArgs, out: &mut Out) -> Result<Exit>
         }),
         (table::left("chat", 64), &|request| request.chat_id.clone()),
     ];
-    table::page(&page, "no request that isn't over", &columns, out)
+    table::page(&page, "no unfinished requests", &columns, out)
 }
 
 fn delete(global: &Global, args: &OneArgs, out: &mut Out) -> Result<Exit> {

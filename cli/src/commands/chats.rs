@@ -165,7 +165,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             chat.assistant_id.clone()
         }),
         (table::left("made (UTC)", 24), &|chat| {
-            text::time_of_year(chat.created_at.0)
+            text::time_of_year(chat.created_at_ms)
         }),
         (table::left("title", 80), &|chat| {
             let archived = match chat.status {

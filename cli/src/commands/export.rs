@@ -152,7 +152,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         note_relatives(sessions, args, &written.sessions, out);
         return Ok(note_lost(&written.lost, out));
     };
-    let mut file = NewFile::create(path).map_err(|error| unwritten(&error, path))?;
+    let mut file = NewFile::create(path).map_err(|error| Failure::unwritten(&error, path))?;
     let mut total = 0_u64;
     let mut progress = Progress::bytes(None, out.is_json());
     progress.about("exporting");
@@ -160,11 +160,12 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         total += bytes.len() as u64;
         progress.add(bytes.len() as u64);
         file.write_all(bytes)
-            .map_err(|error| unwritten(&error, path))
+            .map_err(|error| Failure::unwritten(&error, path))
     };
     let written = write_all(&store, args, page, &subject, &mut write)?;
     progress.finish();
-    file.finish().map_err(|error| unwritten(&error, path))?;
+    file.finish()
+        .map_err(|error| Failure::unwritten(&error, path))?;
     note_relatives(sessions, args, &written.sessions, out);
     let what = text::count(written.sessions.len() as u64, "session", "sessions");
     note(
@@ -292,18 +293,6 @@ fn note_relatives(asked: &[Session], args: &Args, written: &[SessionId], out: &O
             ),
         );
     }
-}
-
-/// The failure of writing the file at a path.
-fn unwritten(error: &std::io::Error, path: &Path) -> Failure {
-    if error.kind() == std::io::ErrorKind::AlreadyExists {
-        let message = format!(
-            "{} is there already; remove it, or give another name",
-            path.display()
-        );
-        return Failure::new(Exit::Conflict, "already_exists", message);
-    }
-    Failure::io(error, format!("can't write {}", path.display()))
 }
 
 fn export(store: &Store, session: &Session, format: Format, write: Sink<'_>) -> Result<()> {

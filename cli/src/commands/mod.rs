@@ -22,6 +22,7 @@ pub(crate) mod retain;
 pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod salvage;
+pub(crate) mod send;
 pub(crate) mod serve;
 pub(crate) mod show;
 pub(crate) mod stat;

@@ -26,11 +26,14 @@ With --json one document: {\"items\": [{the run's fields, \"dangling\": [tool ca
 \"command\"}], \"next\": the cursor of the next page or null}.";
 
 #[derive(clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, override_usage = "runlog resume [OPTIONS] --list")]
 pub(crate) struct Args {
     /// List the paused runs, with why they paused and which tool calls have no result
-    #[arg(long, required = true)]
+    #[arg(long, required_unless_present = "given")]
     list: bool,
+    /// What would go on from a run, which `runlog run` does
+    #[arg(hide = true, trailing_var_arg = true)]
+    given: Vec<String>,
     #[command(flatten)]
     page: Page,
 }
@@ -46,7 +49,11 @@ struct Row {
 }
 
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
-    debug_assert!(args.list, "clap requires it");
+    if let Some(run) = args.given.first() {
+        return Err(Failure::usage(format!(
+            "`runlog resume --list` lists the paused runs; `runlog run --resume {run} -- CMD` goes on with one"
+        )));
+    }
     let store = store::open_recovered(global)?;
     let page = resumable(&store, &args.page)?;
     let mut items = Vec::with_capacity(page.items.len());

@@ -1,13 +1,9 @@
 //! `runlog salvage`: prints every complete record of a folder, even if it can't be opened as a store.
 
-use std::{
-    fs::File,
-    io::{BufWriter, Write},
-    ops::ControlFlow,
-    path::PathBuf,
-};
+use std::{io::Write, ops::ControlFlow, path::PathBuf};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
+use runlog::archive::NewFile;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -29,6 +25,9 @@ Prints a line of JSON for each record, in order of segment and offset: {\"file\"
 {\"base64\": …}; \"cut\" says whether it lies in a cut-….bin. What isn't known any more is null. Records that were truncated, \
 and those of deleted streams, are among them; what was redacted is left out of its record. A summary is on stderr; with \
 --json it is {\"summary\": {\"files\", \"records\", \"cut_records\", \"unnamed\", \"unreadable_bytes\", \"notes\": […]}}.
+
+With --out the file gets its name when it is whole, and never takes the place of another; until then it is a hidden file beside \
+it, .runlog-….partial.
 
 Exit code 0 when everything that lies there was read, 5 when some bytes hold no whole record or a file could not be read, 3 \
 when there is no such folder.";
@@ -91,9 +90,8 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let mut file = match &args.out {
         Some(path) => {
             // Never overwrites an existing file: it may be one of the store's.
-            let made =
-                File::create_new(path).map_err(|error| Failure::io(&error, path.display()))?;
-            Some((BufWriter::new(made), path))
+            let made = NewFile::create(path).map_err(|error| Failure::unwritten(&error, path))?;
+            Some((made, path))
         }
         None => None,
     };
@@ -102,7 +100,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         let line = line(&record);
         let written = match &mut file {
             Some((file, path)) => {
-                write_line(file, &line).map_err(|error| Failure::io(&error, path.display()))
+                write_line(file, &line).map_err(|error| Failure::unwritten(&error, path))
             }
             None => out.value(&line),
         };
@@ -118,9 +116,9 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     if let Some(failure) = failed {
         return Err(failure);
     }
-    if let Some((file, path)) = &mut file {
-        file.flush()
-            .map_err(|error| Failure::io(&error, path.display()))?;
+    if let Some((file, path)) = file {
+        file.finish()
+            .map_err(|error| Failure::unwritten(&error, path))?;
     }
     out.flush()?;
     print_summary(&found, out.is_json());

@@ -18,6 +18,10 @@ use crate::{
     signals::signalled,
     store,
 };
+use runlog::{
+    Orchestrator,
+    agents::{OrchestratorOptions, TokioRuntime},
+};
 
 const AFTER_HELP: &str = "\
 It answers on this machine alone unless --listen says otherwise; http://ADDRESS/openapi.json describes what. Without a \
@@ -149,6 +153,14 @@ async fn serve(
     };
     let listener = TcpListener::bind(args.listen).await.map_err(cant_listen)?;
     let address = listener.local_addr().map_err(cant_listen)?;
+    // Of a store that is open for writing, it takes what other processes ask for: commands for flows, and ends of runs.
+    let _orchestrator = TokioRuntime::current().map(|runtime| {
+        Orchestrator::new(
+            served.store.clone(),
+            runtime,
+            OrchestratorOptions::default(),
+        )
+    });
     // From here on a signal shuts it down in order.
     let ended = signalled();
     let server = Server::new(listener, address.port(), served);

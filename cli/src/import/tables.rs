@@ -19,6 +19,8 @@ use crate::{
 
 /// Lines are imported together up to this many bytes.
 const CHUNK_BYTES: usize = 4 << 20;
+/// The same of `agent_history`, whose rows are ordered by time: those that are imported together.
+const HISTORY_BYTES: usize = 64 << 20;
 /// How many bytes of a file are inspected to detect a table.
 pub(crate) const LOOKED_AT_BYTES: usize = 256 << 10;
 /// The most lines that are inspected.
@@ -112,6 +114,8 @@ pub(crate) struct TableImporter<'a> {
     table: Table,
     strict: bool,
     chunk: String,
+    /// The lines of the chunk that can't be read, and the reasons.
+    unread: Vec<(u64, String)>,
     /// The number of the chunk's first line, and the number of lines read.
     first_line: u64,
     lines: u64,
@@ -133,6 +137,7 @@ impl<'a> TableImporter<'a> {
             table,
             strict,
             chunk: String::new(),
+            unread: Vec::new(),
             first_line: 1,
             lines: 0,
             imported: 0,
@@ -153,6 +158,10 @@ impl<'a> TableImporter<'a> {
         progress: &mut dyn FnMut(u64),
     ) -> Result<()> {
         let mut lines = Lines::new(from, LINE_BYTES_MAX);
+        let chunk_bytes = match self.table {
+            Table::History => HISTORY_BYTES,
+            _ => CHUNK_BYTES,
+        };
         while let Some(line) = lines
             .next()
             .map_err(|error| Failure::io(&error, "can't read it"))?
@@ -182,13 +191,15 @@ impl<'a> TableImporter<'a> {
                     );
                 }
                 Err(what) => {
-                    self.flush(on_issue)?;
-                    self.first_line = self.lines;
-                    self.leave_out(self.lines, what, on_issue)?;
+                    // The rows around it stay together: they may be ordered.
+                    self.unread.push((self.lines, what));
+                    if self.strict {
+                        self.flush(on_issue)?;
+                    }
                 }
             }
             self.chunk.push('\n');
-            if self.chunk.len() >= CHUNK_BYTES {
+            if self.chunk.len() >= chunk_bytes {
                 self.flush(on_issue)?;
             }
             progress(read);
@@ -207,10 +218,16 @@ impl<'a> TableImporter<'a> {
         self.imported += report.imported as u64;
         self.skipped += report.skipped as u64;
         self.chats += report.chats as u64;
-        report.issues.into_iter().try_for_each(|issue| {
+        let of_rows = report.issues.into_iter().map(|issue| {
             let line = (first_line + issue.line as u64).saturating_sub(1);
-            self.leave_out(line, issue.what, on_issue)
-        })
+            (line, issue.what)
+        });
+        let mut issues = std::mem::take(&mut self.unread);
+        issues.extend(of_rows);
+        issues.sort_unstable();
+        issues
+            .into_iter()
+            .try_for_each(|(line, what)| self.leave_out(line, what, on_issue))
     }
 
     fn leave_out(&self, line: u64, what: String, on_issue: &mut OnIssue<'_>) -> Result<()> {

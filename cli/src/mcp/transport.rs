@@ -2,12 +2,20 @@
 //!
 //! The transport of the protocol's library drops messages that it can't read, and the client waits for an answer that
 //! never comes. This one answers with the error defined by JSON-RPC, with the request's id if that can be found.
+//!
+//! The library also drops one of two answers with the same id. The protocol says that an id is never used again; here it may
+//! be once it is answered, and a request with the id of one that has no answer yet is refused. The error has that id: who
+//! looks answers up by the id waits for that of the later request.
 
-use std::{io, sync::Arc};
+use std::{
+    collections::HashSet,
+    io,
+    sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError},
+};
 
 use rmcp::{
     RoleServer,
-    model::{ClientRequest, GetMeta, JsonRpcMessage},
+    model::{ClientRequest, GetMeta, JsonRpcMessage, RequestId},
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
     transport::Transport,
 };
@@ -21,6 +29,9 @@ use tokio_util::sync::CancellationToken;
 
 /// The longest message: 16 MiB. A longer one is refused, and not held in memory.
 const LINE_BYTES_MAX: usize = 16 << 20;
+/// The most values of a message, names of fields included. One that is read takes some hundred bytes, however short it is
+/// in the message: the protocol's library keeps them several times while it finds out what the message is.
+const VALUES_MAX: usize = 100_000;
 
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
@@ -36,6 +47,9 @@ pub(crate) struct Lines<R, W> {
     /// Whether the client has begun the conversation.
     has_begun: bool,
     write: Arc<Mutex<W>>,
+    /// The ids of the requests that have no answer yet. That of one which the client has cancelled stays: its work may
+    /// still end, and would be taken for that of a later one.
+    unanswered: StdMutex<HashSet<RequestId>>,
     /// Cancelled at the end of the client's messages.
     disconnected: CancellationToken,
 }
@@ -58,8 +72,15 @@ impl<R: AsyncRead, W> Lines<R, W> {
             length: 0,
             has_begun: false,
             write,
+            unanswered: StdMutex::default(),
             disconnected,
         }
+    }
+
+    fn unanswered(&self) -> MutexGuard<'_, HashSet<RequestId>> {
+        self.unanswered
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -97,6 +118,16 @@ impl<R: AsyncRead + Send + Unpin, W> Lines<R, W> {
         if self.line.trim_ascii().is_empty() {
             return Ok(None);
         }
+        let values = values_at_most(&self.line);
+        if values > VALUES_MAX {
+            return Err(Refusal {
+                id: leading_id(&self.line),
+                code: INVALID_REQUEST,
+                message: format!(
+                    "the message has up to {values} values and names, at most {VALUES_MAX} are allowed"
+                ),
+            });
+        }
         let value: Value = serde_json::from_slice(&self.line).map_err(|error| Refusal {
             id: leading_id(&self.line),
             code: PARSE_ERROR,
@@ -118,6 +149,17 @@ impl<R: AsyncRead + Send + Unpin, W> Lines<R, W> {
                     id,
                     code: INVALID_PARAMS,
                     message,
+                })
+            }
+            (Ok(JsonRpcMessage::Request(request)), _)
+                if !self.unanswered().insert(request.id.clone()) =>
+            {
+                let message =
+                    "the id is that of a request which has no answer yet; take another one";
+                Err(Refusal {
+                    id,
+                    code: INVALID_REQUEST,
+                    message: message.to_owned(),
                 })
             }
             (Ok(message), _) => Ok(Some(message)),
@@ -154,6 +196,14 @@ where
         &mut self,
         item: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let answered = match &item {
+            JsonRpcMessage::Response(response) => Some(&response.id),
+            JsonRpcMessage::Error(error) => error.id.as_ref(),
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+        };
+        if let Some(id) = answered {
+            self.unanswered().remove(id);
+        }
         let write = Arc::clone(&self.write);
         async move { write_line(&write, &item).await }
     }
@@ -196,6 +246,22 @@ async fn write_line<W: AsyncWrite + Send + Unpin>(
     let mut write = write.lock().await;
     write.write_all(&line).await?;
     write.flush().await
+}
+
+/// How many values a JSON text can have at most, names of fields included: each but the first comes after one of these
+/// characters. It is found without reading them, for that takes the memory.
+fn values_at_most(json: &[u8]) -> usize {
+    let (mut values, mut is_text, mut is_escaped) = (1, false, false);
+    for byte in json {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_text => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b',' | b':' | b'[' | b'{' if !is_text => values += 1,
+            _ => {}
+        }
+    }
+    values
 }
 
 /// Whether a value can be the id of a request.

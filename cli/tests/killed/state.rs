@@ -10,7 +10,7 @@ use std::{
 use runlog::{
     ErrorKind,
     blocking::{Playback, Store},
-    chats::{ChatFilter, ChatOrder, ListSteps, MessageFilter, Timestamp},
+    chats::{ChatFilter, ChatOrder, ListSteps, MessageFilter},
     flows::{ListFlows, PlaybackOptions},
     runs::{ListRunMessages, ListRuns, ListToolCalls},
     sessions::ListSessions,
@@ -246,9 +246,6 @@ impl Plain {
                 id.len(),
             );
         }
-        if text.as_bytes().get(10) == Some(&b'T') && text.get(..10).is_some_and(is_today) {
-            return ("now".into(), text.find('"').unwrap_or(10));
-        }
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
         if digits > 0 && (is_duration || is_now(&text[..digits])) {
             return ("now".into(), digits);
@@ -272,14 +269,6 @@ fn is_now(digits: &str) -> bool {
         && digits
             .parse::<u64>()
             .is_ok_and(|ms| (now - 3_600_000..=now).contains(&ms))
-}
-
-/// Whether this is the date of a time within the last hour.
-fn is_today(day: &str) -> bool {
-    let date = |ms| Timestamp(ms).to_string();
-    [now_ms(), now_ms() - 3_600_000]
-        .into_iter()
-        .any(|ms| date(ms).starts_with(day))
 }
 
 fn now_ms() -> u64 {

@@ -8,27 +8,31 @@ use runlog::{
 };
 
 use crate::{
-    answers::write,
+    answers::change,
     calls::calls,
+    changes::Key,
     given::{Given, GivenUpdates},
     store::StoreObject,
 };
+
+/// What all definitions are changed by: they are few, and one may be changed by several calls.
+const AGENTS: &str = "agents";
 
 calls! {
     (of: &Rc<StoreObject>, _scope, input) { let agents = of.store()?.agents(); }
 
     defineAgent(definition: Given<AgentDefinition>) -> AgentDefinition =>
-        write(async move { agents.define(definition.0).await });
+        change(Key::of(AGENTS), async move { agents.define(definition.0).await });
     putAgent(definition: Given<AgentDefinition>) -> AgentDefinition =>
-        write(async move { agents.put(definition.0).await });
+        change(Key::of(AGENTS), async move { agents.put(definition.0).await });
     updateAgent {
         project: Option<String>,
         name: String,
         updates: GivenUpdates<AgentDefinition>,
     } -> AgentDefinition =>
-        write(async move { agents.update(project.as_deref(), &name, &updates.updates).await });
+        change(Key::of(AGENTS), async move { agents.update(project.as_deref(), &name, &updates.updates).await });
     deleteAgent { project: Option<String>, name: String } -> () =>
-        write(async move { agents.delete(project.as_deref(), &name).await });
+        change(Key::of(AGENTS), async move { agents.delete(project.as_deref(), &name).await });
     getAgent { project: Option<String>, name: String } -> Option<AgentDefinition> =>
         of.read(async move { agents.get(project.as_deref(), &name).await });
     listAgents(options: ListAgents) -> Page<AgentDefinition> =>

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::{
     Failure, Reply, Result,
+    changes::Key,
     object::{Object, Scope},
     reads::Reads,
     tasks::{Answer, Lane},
@@ -150,6 +151,7 @@ pub(crate) fn read<T: IntoReply, E: Into<Failure>>(
     let future = Box::pin(async move { future.await.map_err(Into::into)?.into_reply() });
     Answer {
         lane: Lane::Own,
+        key: None,
         future: reads.run(future),
     }
     .into()
@@ -167,4 +169,25 @@ pub(crate) fn write<T: IntoReply + 'static, E: Into<Failure> + 'static>(
     future: impl Future<Output = std::result::Result<T, E>> + 'static,
 ) -> Typed<T> {
     Answer::write(reply(future)).into()
+}
+
+/// The answer of a future that adds to a thing.
+pub(crate) fn write_to<T: IntoReply + 'static, E: Into<Failure> + 'static>(
+    key: Key,
+    future: impl Future<Output = std::result::Result<T, E>> + 'static,
+) -> Typed<T> {
+    let answer = Answer::write(reply(future));
+    Answer {
+        key: Some(key),
+        ..answer
+    }
+    .into()
+}
+
+/// The answer of a future that looks at a thing and changes it.
+pub(crate) fn change<T: IntoReply + 'static, E: Into<Failure> + 'static>(
+    key: Key,
+    future: impl Future<Output = std::result::Result<T, E>> + 'static,
+) -> Typed<T> {
+    Answer::change(key, reply(future)).into()
 }

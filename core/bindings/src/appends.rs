@@ -109,6 +109,11 @@ impl Appends {
         self.last_ticket + 1
     }
 
+    /// The ticket of the first append that isn't done.
+    pub(crate) fn first_pending(&self) -> Option<u64> {
+        self.pending.first().map(|(ticket, _)| *ticket)
+    }
+
     /// Stages appends. Refused ones fail separately.
     ///
     /// Nothing is polled yet: a flush for the first one would begin without the others.

@@ -5,7 +5,7 @@ use std::{borrow::Cow, fmt, marker::PhantomData};
 use bytes::Bytes;
 use runlog::{
     RawJson,
-    contexts::{read_json, read_json_at},
+    contexts::{read_json, read_json_at, read_json_borrowed},
 };
 use serde::{
     Deserialize, Deserializer,
@@ -37,7 +37,7 @@ impl<'a> Input<'a> {
 
     /// The arguments by name; `names` are those allowed, in Rust's spelling.
     pub(crate) fn named(&self, names: &'static [&'static str]) -> Result<Named<'a>> {
-        let Fields(fields) = read_json(self.text()).map_err(refused)?;
+        let Fields(fields) = read_json_borrowed(self.text()).map_err(refused)?;
         for (place, (name, _)) in fields.iter().enumerate() {
             if !names.iter().any(|known| in_javascript(known) == *name) {
                 return Err(refused(unknown(name, names)));

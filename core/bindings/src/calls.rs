@@ -8,7 +8,7 @@
 ///
 ///     listRuns(options: ListRuns) -> Page<RunSummary> =>
 ///         of.read(async move { store.runs().list(&options).await });
-///     getRun { run: RunId } -> Option<Run> => of.read(async move { store.runs().get(run).await });
+///     getRun { run_id: RunId } -> Option<Run> => of.read(async move { store.runs().get(run_id).await });
 /// }
 /// ```
 ///
@@ -24,8 +24,8 @@
 ///             typed.answer
 ///         }
 ///         "getRun" => {
-///             let given = input.named(&["run"])?;
-///             let run: RunId = given.take("run", …)?;
+///             let given = input.named(&["run_id"])?;
+///             let run_id: RunId = given.take("run_id", …)?;
 ///             …
 ///         }
 ///         _ => return Ok(None),

@@ -14,9 +14,10 @@ use serde::Serialize;
 
 use crate::{
     Failure, Result,
-    answers::{Made, Packed, wait, write},
+    answers::{Made, Packed, change, wait, write, write_to},
     arguments::Input,
     calls::calls,
+    changes::Key,
     given::{Given, GivenUpdates},
     object::{Object, Scope},
     requests::{RequestObject, RequestPlace},
@@ -77,63 +78,73 @@ calls! {
         let (maker, scope) = (Rc::clone(of), scope.clone());
     }
 
-    createChat(chat: Given<Chat>) -> Chat => write(async move { chats.create_chat(chat.0).await });
-    getChat { chat: String } -> Option<Chat> =>
-        of.read(async move { chats.get_chat(&chat).await });
-    updateChat { id: String, updates: GivenUpdates<Chat> } -> Chat =>
-        write(async move { chats.update_chat(&id, &updates.updates).await });
-    deleteChat { chat: String } -> () =>
-        write(async move { chats.delete_chat(&chat).await.map(drop) });
-    restoreChat { chat: String } -> Chat =>
-        write(async move { chats.restore_chat(&chat).await });
+    createChat(chat: Given<Chat>) -> Chat => {
+        // Only an id that was given can be used before the chat is there.
+        let is_named = !chat.0.chat_id.is_empty();
+        let key = Key::of(&chat.0.chat_id);
+        let created = async move { chats.create_chat(chat.0).await };
+        if is_named { change(key, created) } else { write(created) }
+    };
+    getChat { chat_id: String } -> Option<Chat> =>
+        of.read(async move { chats.get_chat(&chat_id).await });
+    updateChat { chat_id: String, updates: GivenUpdates<Chat> } -> Chat =>
+        change(Key::of(&chat_id), async move { chats.update_chat(&chat_id, &updates.updates).await });
+    deleteChat { chat_id: String } -> () =>
+        change(Key::of(&chat_id), async move { chats.delete_chat(&chat_id).await.map(drop) });
+    restoreChat { chat_id: String } -> Chat =>
+        change(Key::of(&chat_id), async move { chats.restore_chat(&chat_id).await });
     listChats(filter: ChatFilter) -> ChatList =>
         of.read(async move { chats.list_chats(&filter).await });
-    saveMessages { chat: String, messages: Vec<Given<ChatMessage>> } -> Vec<ChatMessage> =>
-        write(async move { chats.save_messages(&chat, inner(messages)).await });
-    getChatMessages { chat: String, #[serde(default)] filter: MessageFilter }
+    saveMessages { chat_id: String, messages: Vec<Given<ChatMessage>> } -> Vec<ChatMessage> =>
+        write_to(Key::of(&chat_id), async move { chats.save_messages(&chat_id, inner(messages)).await });
+    getChatMessages { chat_id: String, #[serde(default)] filter: MessageFilter }
         -> Packed<Vec<ChatMessage>> =>
-        of.read(async move { Packed::of_json(&chats.get_messages(&chat, &filter).await?) });
-    listChatMessages { chat: String, #[serde(default)] filter: ListMessages } -> Page<ChatMessage> =>
-        of.read(async move { chats.list_messages(&chat, &filter).await });
-    countChatMessages { chat: String, #[serde(default)] filter: MessageFilter } -> usize =>
-        of.read(async move { chats.count_messages(&chat, &filter).await });
+        of.read(async move { Packed::of_json(&chats.get_messages(&chat_id, &filter).await?) });
+    listChatMessages { chat_id: String, #[serde(default)] filter: ListMessages } -> Page<ChatMessage> =>
+        of.read(async move { chats.list_messages(&chat_id, &filter).await });
+    countChatMessages { chat_id: String, #[serde(default)] filter: MessageFilter } -> usize =>
+        of.read(async move { chats.count_messages(&chat_id, &filter).await });
     // A lookup by id only may have to search every chat.
-    updateMessage { id: String, updates: GivenUpdates<ChatMessage> } -> ChatMessage =>
-        of.read(async move { chats.update_message(&id, &updates.updates).await });
-    redactMessage { id: String, reason: String } -> () =>
-        of.read(async move { chats.redact_message(&id, &reason).await.map(drop) });
-    deleteMessages { chat: String, ids: Vec<String> } -> () =>
-        write(async move {
-            let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-            chats.delete_messages(&chat, &ids).await.map(drop)
+    updateMessage { message_id: String, updates: GivenUpdates<ChatMessage> } -> ChatMessage =>
+        of.change(Key::of(&message_id), async move { chats.update_message(&message_id, &updates.updates).await });
+    redactMessage { message_id: String, reason: String } -> () =>
+        of.change(Key::of(&message_id), async move { chats.redact_message(&message_id, &reason).await.map(drop) });
+    deleteMessages { chat_id: String, message_ids: Vec<String> } -> () =>
+        // An update of one of them is of its message alone.
+        change(Key::All, async move {
+            let message_ids: Vec<&str> = message_ids.iter().map(String::as_str).collect();
+            chats.delete_messages(&chat_id, &message_ids).await.map(drop)
         });
-    saveSteps { steps: Vec<Given<Step>> } -> Vec<Step> =>
-        write(async move { chats.save_steps(inner(steps)).await });
-    updateStep { id: String, updates: GivenUpdates<Step> } -> Step =>
-        of.read(async move { chats.update_step(&id, &updates.updates).await });
-    getSteps { id: String } -> Vec<Step> => of.read(async move { chats.get_steps(&id).await });
+    saveSteps { steps: Vec<Given<Step>> } -> Vec<Step> => {
+        // Those of a request are of one chat.
+        let chat_id = steps.first().map_or("", |step| step.0.chat_id.as_str());
+        write_to(Key::of(chat_id), async move { chats.save_steps(inner(steps)).await })
+    };
+    updateStep { step_id: String, updates: GivenUpdates<Step> } -> Step =>
+        of.change(Key::of(&step_id), async move { chats.update_step(&step_id, &updates.updates).await });
+    getSteps { request_id: String } -> Vec<Step> => of.read(async move { chats.get_steps(&request_id).await });
     listSteps { #[serde(default)] filter: ListSteps } -> Page<Step> =>
         of.read(async move { chats.list_steps(&filter).await });
     listRequests(filter: ListRequests) -> Page<UnfinishedRequest> =>
         of.read(async move { chats.list_requests(&filter).await });
-    getRequest { id: String } -> Option<ChatRequest> =>
-        of.read(async move { chats.get_request(&id).await });
-    getLastIncompleteStep { chat: String } -> Option<Step> =>
-        of.read(async move { chats.get_last_incomplete_step(&chat).await });
-    getStepsByStackId { id: String } -> Vec<Step> =>
-        of.read(async move { chats.get_steps_by_stack_id(&id).await });
-    getStackPath { id: String } -> Vec<String> =>
-        of.read(async move { chats.get_stack_path(&id).await });
-    beginRequest { chat: String, request: NewRequest, message: Given<ChatMessage> }
+    getRequest { request_id: String } -> Option<ChatRequest> =>
+        of.read(async move { chats.get_request(&request_id).await });
+    getLastIncompleteStep { chat_id: String } -> Option<Step> =>
+        of.read(async move { chats.get_last_incomplete_step(&chat_id).await });
+    getStepsByStackId { stack_id: String } -> Vec<Step> =>
+        of.read(async move { chats.get_steps_by_stack_id(&stack_id).await });
+    getStackPath { stack_id: String } -> Vec<String> =>
+        of.read(async move { chats.get_stack_path(&stack_id).await });
+    beginRequest { chat_id: String, request: NewRequest, message: Given<ChatMessage> }
         -> Made<RequestPlace> =>
-        write(async move {
-            RequestObject::made(maker, &scope, chats.begin_request(&chat, request, message.0).await?)
+        write_to(Key::of(&chat_id), async move {
+            RequestObject::made(maker, &scope, chats.begin_request(&chat_id, request, message.0).await?)
         });
-    resumeChat { chat: String, request_id: Option<String> } -> Made<Option<Interrupted>> => {
+    resumeChat { chat_id: String, request_id: Option<String> } -> Made<Option<Interrupted>> => {
         let resuming = of.run_blocking(async move {
             match request_id {
-                None => chats.resume(&chat).await,
-                Some(request_id) => chats.resume_request_in(&chat, &request_id).await,
+                None => chats.resume(&chat_id).await,
+                Some(request_id) => chats.resume_request_in(&chat_id, &request_id).await,
             }
         });
         wait(async move {
@@ -141,9 +152,10 @@ calls! {
             Made::optional(found.transpose()?)
         })
     };
-    dismiss { id: String } -> Vec<Step> => of.read(async move { chats.dismiss(&id).await });
-    completeDelegate { chat: String, stack: String, output: RawJson } -> Step =>
-        write(async move { chats.complete_delegate(&chat, &stack, &output).await });
+    dismiss { request_id: String } -> Vec<Step> =>
+        of.change(Key::of(&request_id), async move { chats.dismiss(&request_id).await });
+    completeDelegate { chat_id: String, stack_id: String, output: RawJson } -> Step =>
+        change(Key::of(&chat_id), async move { chats.complete_delegate(&chat_id, &stack_id, &output).await });
     importAgentChat { lines: String } -> ImportReport =>
         of.read(async move { chats.import_table(Table::Chat, &lines, ImportOptions::default()).await });
     importAgentMessage { lines: String } -> ImportReport =>

@@ -13,8 +13,9 @@ use serde::Serialize;
 
 use crate::{
     Failure, Result,
-    answers::{Packed, write},
+    answers::{Packed, change, write_to},
     calls::calls,
+    changes::Key,
     packed::Contents,
     store::StoreObject,
 };
@@ -137,16 +138,16 @@ async fn instance_there(store: Store, instance: InstanceId) -> Result<AgentInsta
 calls! {
     (of: &Rc<StoreObject>, _scope, input) { let store = of.store()?; }
 
-    appendMessage { instance: InstanceId, #[serde(default)] options: AppendOptions }
+    appendMessage { instance_id: InstanceId, #[serde(default)] options: AppendOptions }
         -> AppendResult => {
         let json = input.json()?;
-        write(async move {
-            let context = store.context(instance).await?;
+        write_to(Key::of(instance_id), async move {
+            let context = store.context(instance_id).await?;
             context.append_raw_message_with(json, &options).await
         })
     };
     appendMessages {
-        instance: InstanceId,
+        instance_id: InstanceId,
         #[serde(default)]
         options: AppendOptions,
         /// What each message says beside its content.
@@ -155,56 +156,56 @@ calls! {
     } -> AppendResult => {
         let messages = input.json_list(&lengths)?.into_iter().zip(events);
         let messages: Vec<_> = messages.map(|(json, event)| RawMessage { json, event }).collect();
-        write(async move {
-            let context = store.context(instance).await?;
+        write_to(Key::of(instance_id), async move {
+            let context = store.context(instance_id).await?;
             context.append_raw_messages(messages, &options).await
         })
     };
     appendEvent {
-        instance: InstanceId,
+        instance_id: InstanceId,
         event_type: ContextEventKind,
         tool_call_id: Option<String>,
         #[serde(default)]
         options: AppendOptions,
     } -> Packed<EventHeads> => {
         let json = input.json()?;
-        write(async move {
+        write_to(Key::of(instance_id), async move {
             let (contexts, id) = (store.contexts(), tool_call_id.as_deref());
-            let event = contexts.append_event_with(instance, event_type, json, id, &options).await?;
-            pack_events(instance, vec![event], None)
+            let event = contexts.append_event_with(instance_id, event_type, json, id, &options).await?;
+            pack_events(instance_id, vec![event], None)
         })
     };
-    events { instance: InstanceId, #[serde(default)] from: u64 } -> Packed<EventHeads> =>
-        of.read(page_of_events(store, instance, from));
-    followed { instance: InstanceId, sequence: u64, position: u64 } -> StillThere =>
+    events { instance_id: InstanceId, #[serde(default)] from: u64 } -> Packed<EventHeads> =>
+        of.read(page_of_events(store, instance_id, from));
+    followed { instance_id: InstanceId, sequence: u64, position: u64 } -> StillThere =>
         of.read(async move {
-            let followed = store.contexts().followed(instance, sequence, position).await?;
+            let followed = store.contexts().followed(instance_id, sequence, position).await?;
             let Followed { kept, position, is_deleted, .. } = followed;
             Ok::<_, Failure>(StillThere(kept, position, is_deleted))
         });
-    event { instance: InstanceId, sequence: u64 } -> Packed<EventHeads> =>
+    event { instance_id: InstanceId, sequence: u64 } -> Packed<EventHeads> =>
         of.read(async move {
-            let event = store.contexts().event(instance, sequence).await?;
-            pack_events(instance, event.into_iter().collect(), None)
+            let event = store.contexts().event(instance_id, sequence).await?;
+            pack_events(instance_id, event.into_iter().collect(), None)
         });
-    getMessages { instance: InstanceId, #[serde(default)] from: u64 } -> Packed<RawJson> =>
+    getMessages { instance_id: InstanceId, #[serde(default)] from: u64 } -> Packed<RawJson> =>
         of.read(async move {
-            Ok::<_, Failure>(message_array(&replay(store, instance, from).await?))
+            Ok::<_, Failure>(message_array(&replay(store, instance_id, from).await?))
         });
-    getRawMessages { instance: InstanceId, #[serde(default)] from: u64 }
+    getRawMessages { instance_id: InstanceId, #[serde(default)] from: u64 }
         -> Packed<Vec<MessageHead>> =>
-        of.read(async move { pack_messages(&replay(store, instance, from).await?) });
-    getLastSequence { instance: InstanceId } -> u64 =>
-        of.read(async move { store.contexts().last_sequence(instance).await });
-    deleteEventsAfter { instance: InstanceId, sequence: u64 } -> u64 =>
-        write(async move { store.contexts().delete_events_after(instance, sequence).await });
+        of.read(async move { pack_messages(&replay(store, instance_id, from).await?) });
+    getLastSequence { instance_id: InstanceId } -> u64 =>
+        of.read(async move { store.contexts().last_sequence(instance_id).await });
+    deleteEventsAfter { instance_id: InstanceId, sequence: u64 } -> u64 =>
+        change(Key::of(instance_id), async move { store.contexts().delete_events_after(instance_id, sequence).await });
     copyEvents { source: InstanceId, target: InstanceId, up_to_sequence: Option<u64> } -> u64 =>
-        write(async move { store.contexts().copy_events(source, target, up_to_sequence).await });
-    danglingToolCalls { instance: InstanceId } -> Vec<DanglingToolCall> =>
-        of.read(async move { store.context(instance).await?.dangling_tool_calls().await });
-    closeDanglingToolCalls { instance: InstanceId, reason: String } -> Vec<DanglingToolCall> =>
-        of.read(async move {
-            store.context(instance).await?.close_dangling_tool_calls(&reason).await
+        change(Key::All, async move { store.contexts().copy_events(source, target, up_to_sequence).await });
+    danglingToolCalls { instance_id: InstanceId } -> Vec<DanglingToolCall> =>
+        of.read(async move { store.context(instance_id).await?.dangling_tool_calls().await });
+    closeDanglingToolCalls { instance_id: InstanceId, reason: String } -> Vec<DanglingToolCall> =>
+        of.change(Key::of(instance_id), async move {
+            store.context(instance_id).await?.close_dangling_tool_calls(&reason).await
         });
-    context { instance: InstanceId } -> AgentInstance => of.read(instance_there(store, instance));
+    context { instance_id: InstanceId } -> AgentInstance => of.read(instance_there(store, instance_id));
 }

@@ -32,8 +32,15 @@ const PAGE_BYTES: usize = 1 << 20;
 /// An active flow. Its calls are executed one after the other, in the order of their arrival.
 pub(crate) struct FlowObject {
     of: Rc<StoreObject>,
-    flow: Rc<Mutex<FlowRun>>,
+    driven: Rc<Mutex<Driven>>,
     records: Rc<RecordQueue>,
+}
+
+/// A flow, and what JavaScript knows of its inbox.
+struct Driven {
+    flow: FlowRun,
+    told: Vec<RuntimeCommand>,
+    changes: u64,
 }
 
 /// A flow that is played back, one page after the other.
@@ -51,12 +58,22 @@ struct FlowState {
     resumed: Option<Resumed>,
 }
 
-/// The commands that were taken from a flow's inbox, and what is left in it.
+/// What has changed in a flow's inbox since the change before: so many of its first commands are still there, and these
+/// follow. The inbox itself may be large. Answers may come in another order than their changes, which are numbered from 1.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct InboxChange {
+    number: u64,
+    kept: usize,
+    added: Vec<RuntimeCommand>,
+}
+
+/// The commands that were taken from a flow's inbox, and what has changed in it.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 struct Taken {
     taken: Vec<RuntimeCommand>,
-    inbox: Vec<RuntimeCommand>,
+    inbox: InboxChange,
 }
 
 /// An event that is played back, without its JSON: delay in milliseconds, sequence, position, when it was recorded,
@@ -76,9 +93,14 @@ fn made(
         state: flow.state().clone(),
         resumed,
     };
+    let driven = Driven {
+        told: flow.state().inbox.clone(),
+        flow,
+        changes: 0,
+    };
     let object = FlowObject {
         of,
-        flow: Rc::new(Mutex::new(flow)),
+        driven: Rc::new(Mutex::new(driven)),
         records: Rc::default(),
     };
     Made::new(scope, Rc::new(object), &state)
@@ -90,11 +112,11 @@ calls! {
         let (maker, scope) = (Rc::clone(of), scope.clone());
     }
 
-    createFlow { run: Option<RunId> } -> Made<FlowState> =>
-        write(async move { made(maker, &scope, FlowRun::create(&store, run).await?, None) });
-    resumeFlow { run: RunId, message: Option<String> } -> Made<FlowState> => {
+    createFlow { run_id: Option<RunId> } -> Made<FlowState> =>
+        write(async move { made(maker, &scope, FlowRun::create(&store, run_id).await?, None) });
+    resumeFlow { run_id: RunId, message: Option<String> } -> Made<FlowState> => {
         let resuming = of.run_blocking(async move {
-            FlowRun::resume(&store, run, message.as_deref()).await
+            FlowRun::resume(&store, run_id, message.as_deref()).await
         });
         wait(async move {
             let (flow, resumed) = resuming.await?;
@@ -103,11 +125,11 @@ calls! {
     };
     listFlows(options: ListFlows) -> Page<FlowSummary> =>
         of.read(async move { store.flows().list(&options).await });
-    getFlow { run: RunId } -> Option<FlowSummary> =>
-        of.read(async move { store.flows().get(run).await });
-    playback { run: RunId, #[serde(default)] options: PlaybackOptions } -> Made<Option<RunSnapshot>> => {
+    getFlow { run_id: RunId } -> Option<FlowSummary> =>
+        of.read(async move { store.flows().get(run_id).await });
+    playback { run_id: RunId, #[serde(default)] options: PlaybackOptions } -> Made<Option<RunSnapshot>> => {
         let opening = of.run_blocking(async move {
-            Playback::new(&store, run, options).await
+            Playback::new(&store, run_id, options).await
         });
         wait(async move {
             let playback = opening.await?;
@@ -122,11 +144,40 @@ impl FlowObject {
     /// An answer that needs exclusive access to the flow.
     fn with<T: IntoReply + 'static>(
         &self,
-        work: impl AsyncFnOnce(&mut FlowRun) -> runlog::Result<T> + 'static,
+        work: impl AsyncFnOnce(&mut Driven) -> runlog::Result<T> + 'static,
     ) -> Typed<T> {
-        let flow = Rc::clone(&self.flow);
+        let driven = Rc::clone(&self.driven);
         self.records.end_turn();
-        write(async move { work(&mut *flow.lock().await).await })
+        write(async move { work(&mut *driven.lock().await).await })
+    }
+
+    /// The same for what answers how it changed the inbox.
+    fn changing(
+        &self,
+        work: impl AsyncFnOnce(&mut FlowRun) -> runlog::Result<()> + 'static,
+    ) -> Typed<InboxChange> {
+        self.with(async move |driven| {
+            work(&mut driven.flow).await?;
+            Ok(driven.change())
+        })
+    }
+}
+
+impl Driven {
+    /// What JavaScript doesn't know of the inbox yet. It has to be told, once it is asked for.
+    fn change(&mut self) -> InboxChange {
+        let inbox = &self.flow.state().inbox;
+        let pairs = inbox.iter().zip(&self.told);
+        let kept = pairs.take_while(|(now, told)| now == told).count();
+        let added = inbox[kept..].to_vec();
+        self.told.truncate(kept);
+        self.told.extend_from_slice(&added);
+        self.changes += 1;
+        InboxChange {
+            number: self.changes,
+            kept,
+            added,
+        }
     }
 }
 
@@ -153,8 +204,8 @@ fn state_of(input: Input<'_>) -> Result<RunSnapshot> {
     Ok(input.json()?.to_value()?)
 }
 
-/// Replaces the state, except the inbox, which is the flow's own. Calls answer that alone: the rest is what JavaScript sent, and
-/// may be large.
+/// Replaces the state, except the inbox, which is the flow's own. Calls answer what changed in that alone: the rest is what
+/// JavaScript sent, and may be large.
 fn replace(flow: &mut FlowRun, state: RunSnapshot) {
     let inbox = std::mem::take(&mut flow.state_mut().inbox);
     *flow.state_mut() = RunSnapshot { inbox, ..state };
@@ -163,10 +214,11 @@ fn replace(flow: &mut FlowRun, state: RunSnapshot) {
 /// Takes commands, those that other handles received included. `waits` is whether the caller waits for more if there are
 /// none: that is refused when the flow takes none any more.
 async fn taken(
-    flow: &mut FlowRun,
+    driven: &mut Driven,
     waits: Option<bool>,
     take: impl Fn(&mut FlowRun) -> Vec<RuntimeCommand>,
 ) -> runlog::Result<Taken> {
+    let flow = &mut driven.flow;
     flow.refresh().await?;
     let mut taken = take(flow);
     if waits == Some(true) && taken.is_empty() {
@@ -174,7 +226,7 @@ async fn taken(
         // None were given while somebody resumed the flow, and nobody would be woken where that failed.
         taken = take(flow);
     }
-    let inbox = flow.state().inbox.clone();
+    let inbox = driven.change();
     Ok(Taken { taken, inbox })
 }
 
@@ -201,63 +253,54 @@ pub(crate) mod calls_of_flow {
         } -> u64 => {
             let json = input.json_list(&lengths)?;
             let events = events_of(json)?;
-            let (flow, records) = (Rc::clone(&of.flow), Rc::clone(&of.records));
+            let (driven, records) = (Rc::clone(&of.driven), Rc::clone(&of.records));
             let answer = records.add(events, durability.map(Durability::from));
-            write(async move { records.record(&mut *flow.lock().await, answer).await })
+            write(async move { records.record(&mut driven.lock().await.flow, answer).await })
         };
-        saveSnapshot {} -> Vec<RuntimeCommand> => {
+        saveSnapshot {} -> InboxChange => {
             let state = state_of(input)?;
-            of.with(async move |flow| {
+            of.changing(async move |flow| {
                 replace(flow, state);
-                flow.save_snapshot().await?;
-                Ok(flow.state().inbox.clone())
+                flow.save_snapshot().await
             })
         };
-        startAgent { node_id: String, session_id: String } -> Vec<RuntimeCommand> => {
+        startAgent { node_id: String, session_id: String } -> InboxChange => {
             let state = state_of(input)?;
-            of.with(async move |flow| {
+            of.changing(async move |flow| {
                 replace(flow, state);
-                flow.start_agent(&node_id, &session_id).await?;
-                Ok(flow.state().inbox.clone())
+                flow.start_agent(&node_id, &session_id).await
             })
         };
-        finishNode { node_id: String, output: serde_json::Value } -> Vec<RuntimeCommand> => {
+        finishNode { node_id: String, output: serde_json::Value } -> InboxChange => {
             let state = state_of(input)?;
-            of.with(async move |flow| {
+            of.changing(async move |flow| {
                 replace(flow, state);
-                flow.finish_node(&node_id, output).await?;
-                Ok(flow.state().inbox.clone())
+                flow.finish_node(&node_id, output).await
             })
         };
-        command {} -> Vec<RuntimeCommand> => {
+        command {} -> InboxChange => {
             let command: RawJson = input.json()?;
-            of.with(async move |flow| {
-                flow.command(&command).await?;
-                Ok(flow.state().inbox.clone())
-            })
+            of.changing(async move |flow| flow.command(&command).await)
         };
-        refresh {} -> Vec<RuntimeCommand> =>
-            of.with(async move |flow| {
-                flow.refresh().await?;
-                Ok(flow.state().inbox.clone())
-            });
+        refresh {} -> InboxChange =>
+            of.changing(async move |flow| flow.refresh().await);
         takeInbox { run_id: Option<String>, waits: Option<bool> } -> Taken =>
-            of.with(async move |flow| {
-                taken(flow, waits, |flow| match &run_id {
+            of.with(async move |driven| {
+                taken(driven, waits, |flow| match &run_id {
                     Some(run) => flow.take_inbox(run),
                     None => flow.take_own_inbox(),
                 })
                 .await
             });
         takeMessage { run_id: String } -> Taken =>
-            of.with(async move |flow| {
-                taken(flow, Some(true), |flow| flow.take_message(&run_id).into_iter().collect()).await
+            of.with(async move |driven| {
+                taken(driven, Some(true), |flow| flow.take_message(&run_id).into_iter().collect()).await
             });
-        giveBack {} -> Vec<RuntimeCommand> => {
+        giveBack {} -> InboxChange => {
             let command: RuntimeCommand = input.json()?.to_value()?;
-            of.with(async move |flow| {
+            of.changing(async move |flow| {
                 flow.give_back(command);
-                Ok(flow.state().inbox.clone())
+                Ok(())
             })
         };
     }

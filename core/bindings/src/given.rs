@@ -8,7 +8,7 @@ use runlog::{
 };
 use serde::{
     Deserialize, Deserializer,
-    de::{DeserializeSeed, IntoDeserializer, MapAccess, Visitor},
+    de::{self, DeserializeSeed, IntoDeserializer, MapAccess, Visitor},
     forward_to_deserialize_any,
 };
 
@@ -115,12 +115,31 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Renamed<A> {
             return Ok(None);
         };
         let known = self.names.iter().find(|name| in_javascript(name) == key);
+        if known.is_none() {
+            self.refuse_time_without_unit(&key)?;
+        }
         let key = known.map_or(key, |name| (*name).to_owned());
         seed.deserialize(key.into_deserializer()).map(Some)
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, A::Error> {
         self.inner.next_value_seed(seed)
+    }
+}
+
+impl<T> Renamed<T> {
+    /// Refuses `createdAt` where `createdAtMs` is known: as a field that isn't known it would be kept, and the time be lost.
+    fn refuse_time_without_unit<E: de::Error>(&self, key: &str) -> Result<(), E> {
+        let meant = self.names.iter().map(|name| in_javascript(name));
+        match meant
+            .into_iter()
+            .find(|name| name.strip_suffix("Ms") == Some(key))
+        {
+            None => Ok(()),
+            Some(meant) => Err(E::custom(format!(
+                "`{key}` is not a field that is known here; a time is `{meant}`, in milliseconds since 1970-01-01 UTC"
+            ))),
+        }
     }
 }
 
@@ -179,6 +198,21 @@ mod tests {
             given.updates,
             Updates::parse(r#"{"stack_depth":1,"teamId":null}"#).unwrap()
         );
+    }
+
+    #[test]
+    fn a_time_without_its_unit_is_refused() {
+        let text = r#"{"chatId":"c","assistantId":"a","createdAtMs":5}"#;
+        assert_eq!(read_json::<Given<Chat>>(text).unwrap().0.created_at_ms, 5);
+        let text = text.replace("AtMs", "At");
+        let refused = read_json::<Given<Chat>>(&text).unwrap_err();
+        assert!(
+            refused
+                .contains("`createdAt` is not a field that is known here; a time is `createdAtMs`"),
+            "{refused}"
+        );
+        let updates = read_json::<GivenUpdates<Step>>(r#"{"dismissedAt":"now"}"#);
+        assert!(updates.unwrap_err().contains("`dismissedAtMs`"));
     }
 
     #[test]

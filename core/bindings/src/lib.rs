@@ -12,6 +12,7 @@ mod appends;
 mod archives;
 mod arguments;
 mod calls;
+mod changes;
 mod chats;
 mod contexts;
 mod failure;

@@ -1,4 +1,4 @@
-//! The rule for names: `created_at` in Rust, files and the command line is `createdAt` in JavaScript.
+//! The rule for names: `step_count` in Rust, files and the command line is `stepCount` in JavaScript.
 //!
 //! It is applied to fields of Runlog's types, by name, and never to users' JSON.
 
@@ -7,7 +7,7 @@ use std::borrow::Cow;
 /// The prefix of a chat's owner fields in files; JavaScript and Rust use the names without it.
 const OWNER: &str = "__yao_";
 
-/// A field's name in JavaScript.
+/// A field's name in JavaScript. A time has its unit in the name there: `created_at` is `createdAtMs`.
 pub(crate) fn in_javascript(name: &str) -> Cow<'_, str> {
     let name = name.strip_prefix(OWNER).unwrap_or(name);
     if !name.contains('_') || name.starts_with(['_', '$']) {
@@ -15,19 +15,12 @@ pub(crate) fn in_javascript(name: &str) -> Cow<'_, str> {
     }
     let mut words = name.split('_');
     let first = words.next().unwrap_or_default().to_owned();
-    Cow::Owned(words.fold(first, |name, word| {
+    let own = words.fold(first, |name, word| {
         let (head, rest) = word.split_at(word.len().min(1));
         name + &head.to_ascii_uppercase() + rest
-    }))
-}
-
-/// The name of a time in JavaScript: a number has its unit in the name, so `created_at` becomes `createdAtMs`.
-pub(crate) fn time_in_javascript(name: &str, is_number: bool) -> Cow<'_, str> {
-    let own = in_javascript(name);
-    if is_number && name.ends_with("_at") {
-        return Cow::Owned(own.into_owned() + "Ms");
-    }
-    own
+    });
+    let unit = if name.ends_with("_at") { "Ms" } else { "" };
+    Cow::Owned(own + unit)
 }
 
 /// A message whose field names, which are in backticks, are replaced by those of JavaScript; but for the one that isn't known, which
@@ -70,14 +63,13 @@ mod tests {
         for (name, own) in [
             ("id", "id"),
             ("created_at_ms", "createdAtMs"),
+            ("created_at", "createdAtMs"),
             ("__yao_created_by", "createdBy"),
             ("_own", "_own"),
             ("alreadyCamel", "alreadyCamel"),
         ] {
             assert_eq!(in_javascript(name), own);
         }
-        assert_eq!(time_in_javascript("created_at", true), "createdAtMs");
-        assert_eq!(time_in_javascript("created_at", false), "createdAt");
         let told = message_in_javascript("`user_id` and `_x`, \"a_b\", `x`: `created_at_ms`");
         assert_eq!(told, "`userId` and `_x`, \"a_b\", `x`: `createdAtMs`");
         let told = message_in_javascript(

@@ -268,20 +268,20 @@ pub(crate) mod calls_of_orchestrator {
         start(start: StartAgent) -> Made<RunId> =>
             wait(async move { maker.handle(&scope, orchestrator.start(start).await?) });
         resume {
-            run: RunId,
+            run_id: RunId,
             #[serde(default)]
             options: ResumeOptions,
             timeout_ms: Option<u64>,
         } -> Made<RunId> => {
             let timeout = timeout_ms.map(Duration::from_millis);
             wait(async move {
-                let resumed = orchestrator.resume(run, &options, timeout).await?;
+                let resumed = orchestrator.resume(run_id, &options, timeout).await?;
                 maker.handle(&scope, resumed)
             })
         };
         resumeAll {} -> Report =>
             wait(async move { orchestrator.resume_all().await.map(Report::from) });
-        spawn { run: RunId,
+        spawn { run_id: RunId,
             #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::spawn::GivenSpawn>"))]
             requests: Vec<Value>,
             tool_call_id: Option<String>,
@@ -290,24 +290,24 @@ pub(crate) mod calls_of_orchestrator {
             let requests = spawn_requests(&requests);
             wait(async move {
                 let spawned = match tool_call_id {
-                    Some(id) => orchestrator.spawn_for(run, id, requests).await,
-                    None => orchestrator.spawn(run, requests).await,
+                    Some(id) => orchestrator.spawn_for(run_id, id, requests).await,
+                    None => orchestrator.spawn(run_id, requests).await,
                 };
                 SpawnedObject::made(&scope, orchestrator, spawned?)
             })
         };
-        pause { run: RunId, reason: Option<String>, kind: Option<StopKind> } -> () => {
+        pause { run_id: RunId, reason: Option<String>, kind: Option<StopKind> } -> () => {
             let stop = stop_of(kind, reason);
-            wait(async move { orchestrator.pause(run, stop).await })
+            wait(async move { orchestrator.pause(run_id, stop).await })
         };
-        cancel { run: RunId } -> () =>
-            wait(async move { orchestrator.cancel(run).await.map(drop) });
-        send { run: RunId } -> () => {
+        cancel { run_id: RunId } -> () =>
+            wait(async move { orchestrator.cancel(run_id).await.map(drop) });
+        send { run_id: RunId } -> () => {
             let command = input.json()?;
-            write(async move { orchestrator.send(run, &command).await.map(drop) })
+            write(async move { orchestrator.send(run_id, &command).await.map(drop) })
         };
-        handle { run: RunId } -> Made<Option<RunId>> => {
-            let found = orchestrator.handle(run).map(|handle| maker.handle(&scope, handle));
+        handle { run_id: RunId } -> Made<Option<RunId>> => {
+            let found = orchestrator.handle(run_id).map(|handle| maker.handle(&scope, handle));
             known(found.transpose().and_then(Made::optional))
         };
         liveCount {} -> usize => known(Ok::<_, Failure>(orchestrator.live_count()));

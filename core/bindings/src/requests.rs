@@ -150,13 +150,13 @@ calls! {
     send(message: Given<ChatMessage>) -> String => of.with(|request| request.send(message.0));
     describe(details: RequestDetails) -> () =>
         of.with(|request| request.describe(details).map(drop));
-    append { id: String, value: String } -> () =>
-        of.with(|request| request.append(&id, &value).map(drop));
-    replace { id: String, value: RawJson, #[serde(rename = "type")] message_type: Option<String> } -> () =>
+    append { message_id: String, value: String } -> () =>
+        of.with(|request| request.append(&message_id, &value).map(drop));
+    replace { message_id: String, value: RawJson, #[serde(rename = "type")] message_type: Option<String> } -> () =>
         of.with(|request| {
             match message_type {
-                Some(message_type) => request.replace_as(&id, message_type, value),
-                None => request.replace(&id, value),
+                Some(message_type) => request.replace_as(&message_id, message_type, value),
+                None => request.replace(&message_id, value),
             }
         });
     startStep { #[serde(rename = "type")] step_type: StepType, input: RawJson, stack_id: Option<String> } -> String =>
@@ -168,10 +168,10 @@ calls! {
         });
     delegate { assistant_id: String, #[serde(default)] options: DelegateOptions } -> String =>
         of.with(|request| request.delegate(assistant_id, options));
-    completeStep { id: String, output: Option<RawJson> } -> () =>
-        of.with(|request| request.complete_step(&id, output).map(drop));
-    failStep { id: String, error: String } -> () =>
-        of.with(|request| request.fail_step(&id, &error).map(drop));
+    completeStep { step_id: String, output: Option<RawJson> } -> () =>
+        of.with(|request| request.complete_step(&step_id, output).map(drop));
+    failStep { step_id: String, error: String } -> () =>
+        of.with(|request| request.fail_step(&step_id, &error).map(drop));
     enter { assistant_id: String, stack_id: Option<String> } -> RequestPlace =>
         of.with(|request| {
             match stack_id {

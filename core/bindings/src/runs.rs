@@ -123,10 +123,10 @@ calls! {
         let new = NewRun { messages: input.json_list(&lengths)?, ..new };
         write(async move { made(maker, &scope, store.runs().start(new).await?) })
     };
-    resumeRun { run: RunId, #[serde(default)] options: ResumeOptions } -> Made<Resumed> => {
+    resumeRun { run_id: RunId, #[serde(default)] options: ResumeOptions } -> Made<Resumed> => {
         // A context of 50 MB is packed, and let go of, off the JavaScript thread too.
         let resuming = of.run_blocking(async move {
-            let resumed = store.runs().resume(run, &options).await?;
+            let resumed = store.runs().resume(run_id, &options).await?;
             let messages = pack_messages(&resumed.messages)?;
             let told = Resumed {
                 run: resumed.run,
@@ -142,28 +142,28 @@ calls! {
             Ok::<_, crate::Failure>(made.with_packed(messages))
         })
     };
-    recorder { run: RunId } -> Made<Run> => {
-        let loading = of.run_blocking(async move { store.runs().recorder(run).await });
+    recorder { run_id: RunId } -> Made<Run> => {
+        let loading = of.run_blocking(async move { store.runs().recorder(run_id).await });
         wait(async move { made(maker, &scope, loading.await?) })
     };
-    describeRun { run: RunId, details: RunDetails } -> Run =>
-        write(async move { store.runs().describe(run, details).await });
+    describeRun { run_id: RunId, details: RunDetails } -> Run =>
+        write(async move { store.runs().describe(run_id, details).await });
     recoverRuns {} -> Vec<RunId> => of.read(async move { store.runs().recover().await });
     listRuns(options: ListRuns) -> Page<RunSummary> =>
         of.read(async move { store.runs().list(&options).await });
-    childRuns { run: RunId, limit: Option<usize>, cursor: Option<String> } -> Page<RunSummary> => {
+    childRuns { run_id: RunId, limit: Option<usize>, cursor: Option<String> } -> Page<RunSummary> => {
         let limit = limit.unwrap_or(ListRuns::default().limit);
-        of.read(async move { store.runs().children(run, limit, cursor).await })
+        of.read(async move { store.runs().children(run_id, limit, cursor).await })
     };
-    getRun { run: RunId } -> Option<Run> => of.read(async move { store.runs().get(run).await });
-    runMessages { run: RunId, #[serde(default)] options: ListRunMessages }
+    getRun { run_id: RunId } -> Option<Run> => of.read(async move { store.runs().get(run_id).await });
+    runMessages { run_id: RunId, #[serde(default)] options: ListRunMessages }
         -> Packed<Page<RunMessageHead>> =>
-        of.read(async move { pack_run_messages(store.runs().messages(run, &options).await?) });
-    runMessage { run: RunId, id: u64 } -> Packed<Page<RunMessageHead>> =>
-        of.read(async move { pack_run_messages(one(store.runs().message(run, id).await?)) });
-    toolCalls { run: RunId, #[serde(default)] options: ListToolCalls }
+        of.read(async move { pack_run_messages(store.runs().messages(run_id, &options).await?) });
+    runMessage { run_id: RunId, message_id: u64 } -> Packed<Page<RunMessageHead>> =>
+        of.read(async move { pack_run_messages(one(store.runs().message(run_id, message_id).await?)) });
+    toolCalls { run_id: RunId, #[serde(default)] options: ListToolCalls }
         -> Packed<Page<ToolCallHead>> =>
-        of.read(async move { pack_tool_calls(store.runs().tool_calls(run, &options).await?) });
-    toolCall { run: RunId, id: u64 } -> Packed<Page<ToolCallHead>> =>
-        of.read(async move { pack_tool_calls(one(store.runs().tool_call(run, id).await?)) });
+        of.read(async move { pack_tool_calls(store.runs().tool_calls(run_id, &options).await?) });
+    toolCall { run_id: RunId, call_id: u64 } -> Packed<Page<ToolCallHead>> =>
+        of.read(async move { pack_tool_calls(one(store.runs().tool_call(run_id, call_id).await?)) });
 }

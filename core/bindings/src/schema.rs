@@ -5,9 +5,9 @@ use serde_json::Value;
 
 use crate::answers::{Made, Packed, WithContents};
 
-/// The name of a field in JavaScript; `is_number` says whether its values are numbers.
-pub fn in_javascript(name: &str, is_number: bool) -> String {
-    crate::names::time_in_javascript(name, is_number).into_owned()
+/// The name of a field in JavaScript.
+pub fn in_javascript(name: &str) -> String {
+    crate::names::in_javascript(name).into_owned()
 }
 
 /// The form of a call's answer.

@@ -112,11 +112,11 @@ calls! {
 
     next {} -> Option<(usize, SpawnResult)> =>
         wait(async move { Ok::<_, Failure>(of.next().await) });
-    cancel { run: RunId } -> () =>
-        wait(async move { orchestrator.cancel(run).await.map(drop) });
-    send { run: RunId } -> () => {
+    cancel { run_id: RunId } -> () =>
+        wait(async move { orchestrator.cancel(run_id).await.map(drop) });
+    send { run_id: RunId } -> () => {
         let command = input.json()?;
-        write(async move { orchestrator.send(run, &command).await.map(drop) })
+        write(async move { orchestrator.send(run_id, &command).await.map(drop) })
     };
     results {} -> Vec<SpawnResult> => wait(async move { of.results().await });
 }

@@ -17,6 +17,7 @@ use runlog::{Store, backend::Backend, log::CompactProgress, retention::RetainPro
 use crate::{
     Failure, Host, Result,
     answers::{IntoReply, Typed, known, read},
+    changes::Key,
     progress::Watch,
     reads::Reads,
     tasks::{Answer, Lane},
@@ -93,6 +94,18 @@ impl StoreObject {
         read(&self.reads(), future)
     }
 
+    /// The answer of a call that looks at a thing, which may block, and changes it: off the JavaScript thread.
+    pub(crate) fn change<T: IntoReply, E: Into<Failure>>(
+        &self,
+        key: Key,
+        future: impl Future<Output = std::result::Result<T, E>> + Send + 'static,
+    ) -> Typed<T> {
+        let reads = self.reads();
+        let future = Box::pin(async move { future.await.map_err(Into::into)?.into_reply() });
+        // What is offloaded begins at once, so it is made when it is polled.
+        Answer::change(key, async move { reads.run(future).await }).into()
+    }
+
     /// Where its reads run.
     pub(crate) fn reads(&self) -> Reads {
         let in_memory = self.shared.as_ref().is_some_and(|shared| shared.in_memory);
@@ -150,6 +163,7 @@ impl StoreObject {
         };
         Ok(Answer {
             lane: Lane::AfterWrites,
+            key: None,
             future: Box::pin(closing),
         }
         .into())

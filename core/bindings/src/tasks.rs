@@ -1,6 +1,8 @@
 //! [`Tasks`]: the futures of one JavaScript thread, polled only on that thread.
 //!
-//! A future is polled once when it is started, so that writes are staged in the order of the calls. One that isn't
+//! A future is polled once when it is started, so that writes are staged in the order of the calls. A write that looks at what
+//! is there (an update, a truncation, a copy) would not see those that are still on their way: it is started once they are done,
+//! and what changes the same thing after it is started once it is done. One that isn't
 //! ready waits in one of two lanes. All writes share a waker: a flush acknowledges many of them, and each is polled
 //! once or twice. All other futures, detached tasks included, have a waker of their own.
 
@@ -18,11 +20,14 @@ use runlog::backend::Backend;
 use crate::{
     Failure, Reply, Result,
     appends::{Appends, Settled},
+    changes::{Changes, Key},
 };
 
 /// The answer of a call, as a future.
 pub(crate) struct Answer {
     pub(crate) lane: Lane,
+    /// What it changes, where the order matters.
+    pub(crate) key: Option<Key>,
     pub(crate) future: Pin<Box<dyn Future<Output = Result<Reply>>>>,
 }
 
@@ -37,6 +42,8 @@ pub(crate) enum Lane {
     Detached,
     /// As [`Own`](Self::Own), from when on the writes that were started before it are done.
     AfterWrites,
+    /// As [`AfterWrites`](Self::AfterWrites), and one at a time of those that change one thing.
+    Change,
 }
 
 impl Answer {
@@ -44,6 +51,16 @@ impl Answer {
     pub(crate) fn write(future: impl Future<Output = Result<Reply>> + 'static) -> Self {
         Self {
             lane: Lane::Write,
+            key: None,
+            future: Box::pin(future),
+        }
+    }
+
+    /// A write that looks at what is there.
+    pub(crate) fn change(key: Key, future: impl Future<Output = Result<Reply>> + 'static) -> Self {
+        Self {
+            lane: Lane::Change,
+            key: Some(key),
             future: Box::pin(future),
         }
     }
@@ -52,6 +69,7 @@ impl Answer {
     pub(crate) fn wait(future: impl Future<Output = Result<Reply>> + 'static) -> Self {
         Self {
             lane: Lane::Own,
+            key: None,
             future: Box::pin(future),
         }
     }
@@ -64,6 +82,7 @@ impl Answer {
         });
         Self {
             lane: Lane::Detached,
+            key: None,
             future,
         }
     }
@@ -80,10 +99,21 @@ pub(crate) struct Tasks {
     writes: Vec<(u64, Answer)>,
     appends: Appends,
     others: BTreeMap<u64, Answer>,
-    /// What waits for the writes before it.
-    after_writes: Vec<(u64, Answer)>,
+    /// What waits for those before it, in the order of the calls.
+    waiting: Vec<Waiting>,
+    /// What is changed by those of the lane [`Change`](Lane::Change) that aren't done, and by those of them that have begun.
+    changes: Changes,
+    begun: Changes,
     woken: Arc<Woken>,
     write_waker: Waker,
+}
+
+/// A future that hasn't been polled yet.
+struct Waiting {
+    ticket: u64,
+    /// The ticket of the append that was staged next when it was started.
+    next_append: u64,
+    answer: Answer,
 }
 
 /// The futures that were woken since the last poll.
@@ -160,7 +190,9 @@ impl Tasks {
             writes: Vec::new(),
             appends: Appends::default(),
             others: BTreeMap::new(),
-            after_writes: Vec::new(),
+            waiting: Vec::new(),
+            changes: Changes::default(),
+            begun: Changes::default(),
             woken,
             write_waker,
         }
@@ -172,24 +204,60 @@ impl Tasks {
     }
 
     /// Polls a future for the first time: returns its result, or the ticket of its later answer.
-    pub(crate) fn start(&mut self, mut answer: Answer) -> std::result::Result<Result<Reply>, u64> {
+    pub(crate) fn start(&mut self, answer: Answer) -> std::result::Result<Result<Reply>, u64> {
         self.last_ticket += 1;
         let ticket = self.last_ticket;
-        if answer.lane == Lane::AfterWrites && !self.writes.is_empty() {
-            self.after_writes.push((ticket, answer));
+        let is_changed = match answer.key {
+            Some(key) => self.changes.has(key),
+            None => answer.lane == Lane::AfterWrites && !self.changes.is_empty(),
+        };
+        let comes_after = matches!(answer.lane, Lane::AfterWrites | Lane::Change);
+        if let (Lane::Change, Some(key)) = (answer.lane, answer.key) {
+            self.changes.add(key);
+        }
+        if is_changed || comes_after && self.is_writing() {
+            self.waiting.push(Waiting {
+                ticket,
+                next_append: self.appends.next_ticket(),
+                answer,
+            });
             return Err(ticket);
         }
+        self.begin(ticket, answer).ok_or(ticket)
+    }
+
+    /// Whether writes were started that aren't done.
+    fn is_writing(&self) -> bool {
+        let is_write = |waiting: &Waiting| waiting.answer.lane == Lane::Write;
+        !self.writes.is_empty()
+            || self.appends.first_pending().is_some()
+            || self.waiting.iter().any(is_write)
+    }
+
+    /// Polls a future for the first time: returns its result, or keeps it.
+    fn begin(&mut self, ticket: u64, mut answer: Answer) -> Option<Result<Reply>> {
         let waker = self.waker_of(ticket, answer.lane);
         if let Poll::Ready(result) = poll(&mut answer, &waker) {
-            return Ok(result);
+            self.end(&answer);
+            return Some(result);
+        }
+        if let (Lane::Change, Some(key)) = (answer.lane, answer.key) {
+            self.begun.add(key);
         }
         match answer.lane {
             Lane::Write => self.writes.push((ticket, answer)),
-            Lane::Own | Lane::Detached | Lane::AfterWrites => {
+            Lane::Own | Lane::Detached | Lane::AfterWrites | Lane::Change => {
                 drop(self.others.insert(ticket, answer));
             }
         }
-        Err(ticket)
+        None
+    }
+
+    /// What it changed is changed.
+    fn end(&mut self, answer: &Answer) {
+        if let (Lane::Change, Some(key)) = (answer.lane, answer.key) {
+            self.changes.remove(key);
+        }
     }
 
     /// Stages many appends, then polls all of them: returns the ticket of the first, and those that are settled already.
@@ -228,7 +296,6 @@ impl Tasks {
                     }
                     Poll::Pending => true,
                 });
-            self.start_after_writes(&mut ready);
         }
         for ticket in tickets {
             let Some(mut answer) = self.others.remove(&ticket) else {
@@ -237,41 +304,72 @@ impl Tasks {
             let waker = self.waker_of(ticket, answer.lane);
             match poll(&mut answer, &waker) {
                 Poll::Ready(_) if answer.lane == Lane::Detached => {}
-                Poll::Ready(result) => ready.push((ticket, result)),
+                Poll::Ready(result) => {
+                    if let (Lane::Change, Some(key)) = (answer.lane, answer.key) {
+                        self.begun.remove(key);
+                    }
+                    self.end(&answer);
+                    ready.push((ticket, result));
+                }
                 Poll::Pending => drop(self.others.insert(ticket, answer)),
             }
         }
+        self.begin_waiting(&mut ready);
         (ready, settled)
     }
 
-    fn start_after_writes(&mut self, ready: &mut Vec<(u64, Result<Reply>)>) {
+    /// Begins what waits for nothing any more, in the order of the calls.
+    fn begin_waiting(&mut self, ready: &mut Vec<(u64, Result<Reply>)>) {
+        if self.waiting.is_empty() {
+            return;
+        }
         let first_write = self.writes.iter().map(|(ticket, _)| *ticket).min();
-        let waits = |ticket: u64| first_write.is_some_and(|write| write < ticket);
-        let (waiting, begun): (Vec<_>, Vec<_>) = std::mem::take(&mut self.after_writes)
-            .into_iter()
-            .partition(|(ticket, _)| waits(*ticket));
-        self.after_writes = waiting;
-        for (ticket, mut answer) in begun {
-            let waker = self.waker_of(ticket, answer.lane);
-            match poll(&mut answer, &waker) {
-                Poll::Ready(result) => ready.push((ticket, result)),
-                Poll::Pending => drop(self.others.insert(ticket, answer)),
+        let first_append = self.appends.first_pending();
+        // What those before it change that have begun, or wait.
+        let mut before = self.begun.clone();
+        let mut is_write_before = false;
+        for waiting in std::mem::take(&mut self.waiting) {
+            let (lane, key) = (waiting.answer.lane, waiting.answer.key);
+            let comes_after = matches!(lane, Lane::AfterWrites | Lane::Change);
+            let is_held = comes_after
+                && (is_write_before
+                    || first_write.is_some_and(|write| write < waiting.ticket)
+                    || first_append.is_some_and(|append| append < waiting.next_append))
+                || match key {
+                    Some(key) => before.has(key),
+                    None => !before.is_empty(),
+                };
+            if is_held {
+                self.waiting.push(waiting);
+            } else if let Some(result) = self.begin(waiting.ticket, waiting.answer) {
+                ready.push((waiting.ticket, result));
+                continue;
+            }
+            is_write_before |= lane == Lane::Write;
+            if let (Lane::Change, Some(key)) = (lane, key) {
+                before.add(key);
             }
         }
     }
 
     /// Drops a future that isn't a write; the work it waited for continues.
     pub(crate) fn cancel(&mut self, ticket: u64) -> bool {
+        let is_write = |answer: &Answer| answer.lane == Lane::Change;
+        if self.others.get(&ticket).is_some_and(is_write) {
+            return false;
+        }
         self.others.remove(&ticket).is_some()
     }
 
     fn waker_of(&self, ticket: u64, lane: Lane) -> Waker {
         match lane {
             Lane::Write => self.write_waker.clone(),
-            Lane::Own | Lane::Detached | Lane::AfterWrites => Waker::from(Arc::new(WakeOne {
-                woken: Arc::clone(&self.woken),
-                ticket,
-            })),
+            Lane::Own | Lane::Detached | Lane::AfterWrites | Lane::Change => {
+                Waker::from(Arc::new(WakeOne {
+                    woken: Arc::clone(&self.woken),
+                    ticket,
+                }))
+            }
         }
     }
 }
@@ -286,122 +384,5 @@ fn poll(answer: &mut Answer, waker: &Waker) -> Poll<Result<Reply>> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use super::*;
-
-    fn tasks() -> (Tasks, Arc<AtomicUsize>) {
-        let wakes = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&wakes);
-        let wake = move || {
-            counted.fetch_add(1, Ordering::SeqCst);
-        };
-        (Tasks::new(wake), wakes)
-    }
-
-    #[test]
-    fn what_is_ready_at_once_needs_no_ticket() {
-        let (mut tasks, wakes) = tasks();
-        assert_eq!(
-            tasks.start(Answer::known(Ok(Reply::DONE))),
-            Ok(Ok(Reply::DONE))
-        );
-        assert_eq!(wakes.load(Ordering::SeqCst), 0);
-    }
-
-    #[test]
-    fn many_wakes_ask_the_thread_once() {
-        let (mut tasks, wakes) = tasks();
-        let (send, receive): (Vec<_>, Vec<_>) = (0..10)
-            .map(|_| tokio::sync::oneshot::channel::<()>())
-            .unzip();
-        for receive in receive {
-            let answer = Answer::write(async move {
-                receive.await.map_err(|_| Failure::closed("it"))?;
-                Ok(Reply::DONE)
-            });
-            assert!(tasks.start(answer).is_err());
-        }
-        send.into_iter().for_each(|send| send.send(()).unwrap());
-        assert_eq!(wakes.load(Ordering::SeqCst), 1);
-        assert_eq!(tasks.poll().0.len(), 10);
-        assert_eq!(tasks.poll().0, []);
-    }
-
-    #[test]
-    fn what_comes_after_writes_begins_once_those_before_it_are_done() {
-        let (mut tasks, _) = tasks();
-        let after = |began: &Arc<AtomicUsize>| {
-            let began = Arc::clone(began);
-            Answer {
-                lane: Lane::AfterWrites,
-                ..Answer::wait(async move {
-                    began.fetch_add(1, Ordering::SeqCst);
-                    Ok(Reply::DONE)
-                })
-            }
-        };
-        let began = Arc::new(AtomicUsize::new(0));
-        assert_eq!(tasks.start(after(&began)), Ok(Ok(Reply::DONE)));
-        let mut write = || {
-            let (send, receive) = tokio::sync::oneshot::channel::<()>();
-            let ticket = tasks.start(Answer::write(async move {
-                receive.await.map_err(|_| Failure::closed("it"))?;
-                Ok(Reply::DONE)
-            }));
-            (send, ticket.unwrap_err())
-        };
-        let (one, other) = (write(), write());
-        let last = tasks.start(after(&began)).unwrap_err();
-        let (later, _) = {
-            let (send, receive) = tokio::sync::oneshot::channel::<()>();
-            let ticket = tasks.start(Answer::write(async move {
-                receive.await.map_err(|_| Failure::closed("it"))?;
-                Ok(Reply::DONE)
-            }));
-            (send, ticket.unwrap_err())
-        };
-        other.0.send(()).unwrap();
-        assert_eq!(tasks.poll().0, [(other.1, Ok(Reply::DONE))]);
-        assert_eq!(began.load(Ordering::SeqCst), 1);
-        one.0.send(()).unwrap();
-        let done = [(one.1, Ok(Reply::DONE)), (last, Ok(Reply::DONE))];
-        assert_eq!(tasks.poll().0, done);
-        assert_eq!(
-            began.load(Ordering::SeqCst),
-            2,
-            "the later write isn't waited for"
-        );
-        drop(later);
-    }
-
-    #[test]
-    fn a_panic_fails_its_own_call_alone() {
-        let (mut tasks, _) = tasks();
-        let (send, receive) = tokio::sync::oneshot::channel::<()>();
-        let panics = Answer::wait(async move {
-            let _ = receive.await;
-            panic!("on purpose")
-        });
-        let ticket = tasks.start(panics).unwrap_err();
-        drop(send);
-        let (found, result) = tasks.poll().0.remove(0);
-        assert_eq!((found, result.unwrap_err().code), (ticket, "internal"));
-        assert!(tasks.start(Answer::known(Ok(Reply::DONE))).is_ok());
-    }
-
-    #[test]
-    fn a_cancelled_future_is_dropped() {
-        let (mut tasks, _) = tasks();
-        let (send, receive) = tokio::sync::oneshot::channel::<()>();
-        let answer = Answer::wait(async move {
-            let _ = receive.await;
-            Ok(Reply::DONE)
-        });
-        let ticket = tasks.start(answer).unwrap_err();
-        assert!(tasks.cancel(ticket));
-        assert!(send.is_closed());
-        assert!(!tasks.cancel(ticket));
-    }
-}
+#[path = "tasks_tests.rs"]
+mod tests;

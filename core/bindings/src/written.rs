@@ -9,7 +9,7 @@ use serde::ser::{
 };
 use serde_json::Error;
 
-use crate::{Failure, Result, names::time_in_javascript};
+use crate::{Failure, Result, names::in_javascript};
 
 /// The serde name of JSON text that is written unchanged: [`runlog::RawJson`].
 const RAW: &str = "RawJson";
@@ -31,8 +31,6 @@ pub(crate) fn to_javascript<T: Serialize + ?Sized>(value: &T) -> Result<String> 
 pub(crate) enum Kind {
     /// `None`: the field is left out.
     Nothing,
-    /// A number: a time has its unit in the name.
-    Number,
     /// The key of a field that is unknown to Runlog.
     Extra,
     /// Anything else.
@@ -94,9 +92,9 @@ impl<'t> ser::Serializer for Writer<'t> {
     type SerializeStruct = Items<'t>;
     type SerializeStructVariant = Items<'t>;
 
-    scalars!(Kind::Number; serialize_i8 i8, serialize_i16 i16, serialize_i32 i32, serialize_i64 i64);
-    scalars!(Kind::Number; serialize_u8 u8, serialize_u16 u16, serialize_u32 u32, serialize_u64 u64);
-    scalars!(Kind::Number; serialize_f32 f32, serialize_f64 f64);
+    scalars!(Kind::Other; serialize_i8 i8, serialize_i16 i16, serialize_i32 i32, serialize_i64 i64);
+    scalars!(Kind::Other; serialize_u8 u8, serialize_u16 u16, serialize_u32 u32, serialize_u64 u64);
+    scalars!(Kind::Other; serialize_f32 f32, serialize_f64 f64);
     scalars!(Kind::Other; serialize_bool bool, serialize_char char, serialize_str &str, serialize_bytes &[u8]);
 
     fn serialize_none(self) -> Done {
@@ -214,7 +212,7 @@ impl Items<'_> {
             return Ok(());
         }
         self.begin_item();
-        let own = time_in_javascript(name, kind == Kind::Number);
+        let own = in_javascript(name);
         self.text.push_str(&serde_json::to_string(&own)?);
         self.text.push(':');
         self.text.push_str(&text);
@@ -308,7 +306,7 @@ mod tests {
     struct Told {
         run_id: u32,
         left_out: Option<u32>,
-        created_at: u64,
+        created_at_ms: u64,
         of_user: BTreeMap<&'static str, u32>,
         raw_json: RawJson,
         nothing: RawJson,
@@ -329,7 +327,7 @@ mod tests {
         let told = Told {
             run_id: 1,
             left_out: None,
-            created_at: 5,
+            created_at_ms: 5,
             of_user: BTreeMap::from([("a_b", 1), ("null_it", 2)]),
             raw_json: RawJson::parse(r#"{ "c_d": 1.0 }"#).unwrap(),
             nothing: RawJson::null(),

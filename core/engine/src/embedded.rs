@@ -2,6 +2,7 @@
 
 use std::{
     future::poll_fn,
+    path::{Path, PathBuf},
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -61,11 +62,7 @@ impl Embedded {
     /// # Errors
     /// As [`Store::open`].
     #[cfg(not(target_family = "wasm"))]
-    pub fn open(
-        path: impl AsRef<std::path::Path>,
-        options: OpenOptions,
-        wait: Wait,
-    ) -> Result<Self> {
+    pub fn open(path: impl AsRef<Path>, options: OpenOptions, wait: Wait) -> Result<Self> {
         let mode = options.mode;
         Ok(Self {
             engine: Store::open(path, options)?,
@@ -332,6 +329,12 @@ impl Backend for Embedded {
 }
 
 impl Maintenance for Embedded {
+    fn folder(&self) -> Option<PathBuf> {
+        let storage = &self.engine.shared().storage;
+        let folder = storage.folder_path().filter(|_| !storage.is_moved());
+        folder.map(Path::to_owned)
+    }
+
     fn last_position(&self) -> BackendFuture<'_, Position> {
         Box::pin(async move { self.engine.last_position() })
     }
@@ -379,7 +382,7 @@ impl Maintenance for Embedded {
     #[cfg(not(target_family = "wasm"))]
     fn backup<'a>(
         &'a self,
-        folder: &'a std::path::Path,
+        folder: &'a Path,
         options: crate::BackupOptions,
     ) -> BackendFuture<'a, crate::Backup> {
         Box::pin(async move {

@@ -16,6 +16,13 @@ pub mod storage;
 mod store;
 mod sync;
 
+/// Empties the caches that the stores of this process share. Whatever was in them is read again when it is needed, so this
+/// changes no result: tests of readings whose files were removed need it.
+#[doc(hidden)]
+pub fn clear_caches() {
+    log::clear_caches();
+}
+
 pub use embedded::Embedded;
 pub use format::VERSION as FORMAT_VERSION;
 pub use host::Host;

@@ -81,6 +81,37 @@ impl ErrorKind {
     }
 }
 
+impl ErrorKind {
+    /// Every kind.
+    const ALL: [Self; 20] = [
+        Self::InvalidInput,
+        Self::TooLarge,
+        Self::NotFound,
+        Self::AlreadyExists,
+        Self::Ambiguous,
+        Self::Conflict,
+        Self::WrongStatus,
+        Self::LimitReached,
+        Self::Locked,
+        Self::ReadOnly,
+        Self::PermissionDenied,
+        Self::StorageFull,
+        Self::Io,
+        Self::Damaged,
+        Self::UnsupportedVersion,
+        Self::NotAStore,
+        Self::Unsupported,
+        Self::OutcomeUnknown,
+        Self::Poisoned,
+        Self::Closed,
+    ];
+
+    /// The kind of this [name](Self::name).
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
 /// The error of every operation: a [kind](Error::kind), a message that names what and where, and the source where there
 /// is one.
 ///
@@ -89,7 +120,7 @@ impl ErrorKind {
 ///
 /// let error = Error::from_io(std::io::ErrorKind::StorageFull.into(), "writing 00000001.seg");
 /// assert_eq!(error.kind(), ErrorKind::StorageFull);
-/// assert_eq!(error.to_string(), "writing 00000001.seg: no storage space");
+/// assert_eq!(error.to_string(), "writing 00000001.seg: no storage space; free some space on the disk, then try again");
 /// ```
 #[derive(Clone)]
 pub struct Error {
@@ -142,7 +173,11 @@ impl Error {
             io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
             _ => ErrorKind::Io,
         };
-        let message = format!("{what}: {source}");
+        let advice = match kind {
+            ErrorKind::StorageFull => "; free some space on the disk, then try again",
+            _ => "",
+        };
+        let message = format!("{what}: {source}{advice}");
         Self::with_source(kind, message, source)
     }
 

@@ -1,6 +1,6 @@
 //! [`Maintenance`]: the operations that only some backends support, and their reports.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -16,6 +16,12 @@ use crate::{
 /// A backend overrides the calls it supports. Every other call is refused with [`Unsupported`](ErrorKind::Unsupported),
 /// and the error names the call; [`if_supported`] turns that into `None` for callers that can do without.
 pub trait Maintenance: Send + Sync {
+    /// The folder that the log is in, by which other processes of the machine reach it. `None` where it is elsewhere: in
+    /// memory, in a browser, or in a folder that was moved since.
+    fn folder(&self) -> Option<PathBuf> {
+        None
+    }
+
     /// The last durable position; [`Position::ZERO`] while there is no record.
     fn last_position(&self) -> BackendFuture<'_, Position> {
         unsupported("last_position")

@@ -153,14 +153,14 @@ macro_rules! events {
             $(#[$of_variant:meta])*
             $KIND:ident => $Variant:ident
             $(($payload:ident: $Payload:ty))?
-            $({$($(#[$of_field:meta])* $field:ident: $Field:ty,)*})?,
+            $({$($(#[doc = $doc:literal])* $(#[serde($($serde:tt)*)])? $field:ident: $Field:ty,)*})?,
         )*}
     ) => {
         $(#[$attribute])*
         #[derive(Clone, PartialEq, Eq, Debug)]
         pub enum $Type {$(
             $(#[$of_variant])*
-            $Variant $(($Payload))? $({$($(#[$of_field])* $field: $Field,)*})?,
+            $Variant $(($Payload))? $({$($(#[doc = $doc])* $field: $Field,)*})?,
         )*}
 
         impl $Type {
@@ -172,7 +172,7 @@ macro_rules! events {
                     $(let json = $payload;)?
                     $(
                         #[derive(serde::Serialize)]
-                        struct Fields<'a> {$($field: &'a $Field),*}
+                        struct Fields<'a> {$($(#[serde($($serde)*)])? $field: &'a $Field),*}
                         let json = &Fields {$($field),*};
                     )?
                     Self::encode_json($crate::kinds::$KIND, json)
@@ -187,7 +187,7 @@ macro_rules! events {
                     )?
                     $(
                         #[derive(serde::Deserialize)]
-                        struct Fields {$($field: $Field),*}
+                        struct Fields {$($(#[serde($($serde)*)])? $field: $Field),*}
                         let Fields {$($field),*} = Self::decode_json(kind, json)?;
                         Ok(Self::$Variant {$($field),*})
                     )?

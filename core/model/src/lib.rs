@@ -25,7 +25,7 @@ mod run;
 mod search;
 mod session;
 mod table;
-mod time;
+pub mod time;
 
 pub use agent::{
     AgentCatalog, AgentCatalogEvent, AgentDefinition, AgentSummary, AgentVisibility, DeletedAgent,
@@ -55,7 +55,10 @@ pub use flow::{
     new_texts_of_snapshot,
 };
 pub use ids::{InstanceId, RunId, SessionId};
-pub use json::{JsonText, RawJson, Updates, read_fields, read_json, read_json_at, read_value};
+pub use json::{
+    JsonText, RawJson, Updates, read_fields, read_json, read_json_at, read_json_borrowed,
+    read_value,
+};
 pub use page::Page;
 pub use run::{
     ListRuns, PlacedRun, Run, RunCatalog, RunCatalogEvent, RunDescription, RunDetails, RunEvent,
@@ -69,4 +72,3 @@ pub use session::{
     ChatPlace, ChatShare, Deleted, ListInstances, ListSessions, Session, SessionChanges,
     SessionStatus,
 };
-pub use time::Timestamp;

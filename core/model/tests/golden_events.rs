@@ -13,11 +13,13 @@ use runlog_model::{
     NewContextEvent, OpenRequest, RawJson, RequestStatus, Run, RunCatalogEvent, RunDescription,
     RunEvent, RunId, RunSnapshot, RunStatus, RunSummary, RuntimeEvent, Session, SessionChanges,
     SessionId, SessionStatus, SnapshotChain, SpaceRecord, SpawnRecord, SpawnedAgent, StatusChange,
-    Step, StepDiffs, StepStatus, StepType, StopKind, TakenRecord, Timestamp, Updates,
+    Step, StepDiffs, StepStatus, StepType, StopKind, TakenRecord, Updates,
 };
 use uuid::Uuid;
 
 const GOLDEN: &str = include_str!("golden/events.txt");
+/// Events of chats as they were written when their times were text.
+const TIMES_AS_TEXT: &str = include_str!("golden/times-as-text.txt");
 
 #[derive(Default)]
 struct Lines(String);
@@ -84,7 +86,7 @@ fn bare_session() -> Session {
 fn chat() -> Chat {
     let json = r#"{"chat_id":"c","title":"Chat","assistant_id":"bot","mode":"task","status":"archived","preset":true,
         "public":true,"sort":-7,"last_message_at":"2026-01-03T10:00:00Z","metadata":{"k": [1]},
-        "created_at":1000,"updated_at":1001,"another":null,"colour":{"deep":[1]}}"#;
+        "created_at":1000000,"updated_at":1001000,"another":null,"colour":{"deep":[1]}}"#;
     Chat {
         share: ChatShare::Team,
         created_by: text("ann"),
@@ -130,8 +132,8 @@ fn message() -> ChatMessage {
         assistant_id: text("bot"),
         sequence: 3,
         metadata: Some(json(r#"{"x": 1}"#)),
-        created_at: Timestamp(1_000),
-        updated_at: Timestamp(2_000),
+        created_at_ms: 1_000,
+        updated_at_ms: 2_000,
         extra: [("colour".to_owned(), "red".into())].into_iter().collect(),
         ..ChatMessage::text(ChatRole::Assistant, "hi")
     }
@@ -151,9 +153,9 @@ fn step() -> Step {
         sequence: 4,
         metadata: Some(json("[1]")),
         delegate_step_id: None,
-        dismissed_at: Some(Timestamp(5)),
-        created_at: Timestamp(1_000),
-        updated_at: Timestamp(2_000),
+        dismissed_at_ms: Some(5),
+        created_at_ms: 1_000,
+        updated_at_ms: 2_000,
         extra: [("colour".to_owned(), "red".into())].into_iter().collect(),
         ..Step::new("r", "bot", "stk", StepType::HookCreate)
     }
@@ -194,8 +196,8 @@ fn catalog_events(lines: &mut Lines) {
         request_id: "r".into(),
         assistant_id: "bot".into(),
         status: RequestStatus::Interrupted,
-        created_at: Timestamp(1_000),
-        updated_at: Timestamp(2_000),
+        created_at_ms: 1_000,
+        updated_at_ms: 2_000,
     };
     let changed = |changes| CatalogEvent::SessionUpdated {
         id: SessionId(id(1)),
@@ -323,8 +325,8 @@ fn chat_events(lines: &mut Lines) {
         run_id: Some(RunId(id(3))),
         usage: Some(json(r#"{ "tokens":1.0}"#)),
         metadata: Some(json("[1]")),
-        created_at: Timestamp(1_000),
-        updated_at: Timestamp(2_000),
+        created_at_ms: 1_000,
+        updated_at_ms: 2_000,
     };
     let growing = |more: &str| Step {
         input: Some(json(&format!(
@@ -339,11 +341,11 @@ fn chat_events(lines: &mut Lines) {
     encoded!(lines,
         "message-saved": ChatEvent::MessageSaved(Box::new(message())),
         "message-saved-bare": ChatEvent::MessageSaved(Box::new(ChatMessage::text(ChatRole::User, "hi"))),
-        "message-updated": ChatEvent::MessageUpdated { message_id: "m".into(), at: Timestamp(5), updates: updates() },
-        "messages-deleted": ChatEvent::MessagesDeleted { message_ids: vec!["a".into(), "b".into()], at: Timestamp(5) },
+        "message-updated": ChatEvent::MessageUpdated { message_id: "m".into(), at_ms: 5, updates: updates() },
+        "messages-deleted": ChatEvent::MessagesDeleted { message_ids: vec!["a".into(), "b".into()], at_ms: 5 },
         "step-saved": ChatEvent::StepSaved(Box::new(step())),
         "step-saved-bare": ChatEvent::StepSaved(Box::new(bare_step)),
-        "step-updated": ChatEvent::StepUpdated { step_id: "s".into(), at: Timestamp(5), updates: updates() },
+        "step-updated": ChatEvent::StepUpdated { step_id: "s".into(), at_ms: 5, updates: updates() },
         "request-saved": ChatEvent::RequestSaved(Box::new(request)),
         "chat-copied": ChatEvent::Copied { session_id: SessionId(id(1)), chat_id: "c".into() },
         "step-diff-saved": diff.event(step()),
@@ -432,4 +434,56 @@ fn every_event_is_written_as_it_always_was() {
         assert_eq!(line, golden);
     }
     assert_eq!(lines.0, GOLDEN);
+}
+
+/// The line of an event that is written as it was read; `None` for one of a context, whose content isn't read.
+fn written_again(line: &str) -> Option<String> {
+    let mut parts = line.splitn(4, ' ');
+    let (name, kind) = (parts.next().unwrap(), parts.next().unwrap());
+    let (meta, payload) = (parts.next().unwrap(), parts.next().unwrap());
+    let kind: u8 = kind.parse().unwrap();
+    let meta: Vec<u8> = (0..meta.len() / 2)
+        .map(|place| u8::from_str_radix(&meta[place * 2..][..2], 16).unwrap())
+        .collect();
+    let mut lines = Lines::default();
+    macro_rules! again {
+        ($($Type:ident),*) => {$(
+            if $Type::KINDS.contains(&kind) {
+                let event = $Type::decode(kind, &meta, payload.as_bytes()).unwrap();
+                let encoded = event.encode().unwrap();
+                lines.add(name, encoded.kind, &encoded.meta, &encoded.payload);
+            }
+        )*};
+    }
+    again!(
+        CatalogEvent,
+        AgentCatalogEvent,
+        RunCatalogEvent,
+        RunEvent,
+        ChatEvent
+    );
+    (!lines.0.is_empty()).then(|| lines.0.trim_end().to_owned())
+}
+
+#[test]
+fn every_event_is_read_as_it_was_written() {
+    let again = GOLDEN
+        .lines()
+        .filter_map(|line| Some((line, written_again(line)?)));
+    let read = again
+        .inspect(|(line, again)| assert_eq!(again, line))
+        .count();
+    assert!(read >= 40, "only {read} were read");
+}
+
+#[test]
+fn times_that_are_text_are_read() {
+    for line in TIMES_AS_TEXT.lines() {
+        let name = line.split_once(' ').unwrap().0;
+        let now = GOLDEN
+            .lines()
+            .find(|line| line.split_once(' ').unwrap().0 == name);
+        assert_eq!(written_again(line).as_deref(), now);
+    }
+    assert_eq!(TIMES_AS_TEXT.lines().count(), 11);
 }

@@ -52,6 +52,8 @@ impl Store {
     pub(crate) fn opened(embedded: Embedded, mode: Mode) -> Result<Self> {
         let store = Self::with_backend(Arc::new(embedded));
         if mode == Mode::Write {
+            #[cfg(not(target_family = "wasm"))]
+            crate::kernel::writer_requests::clean_requests(&**store.backend());
             // On a blocking backend, whose futures are ready at the first poll.
             let recovered = pollster::block_on(store.waiting(Wait::Block).recover_runs())?;
             let _ = store.shared.folds.recovered.set(recovered);

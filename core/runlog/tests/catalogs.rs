@@ -377,10 +377,8 @@ fn messages_of_chats_are_folded_once() {
             .get_chat(&chat)
             .unwrap()
             .unwrap()
-            .last_message_at
-            .unwrap()
-            .0,
-        1_900_000_008_999
+            .last_message_at_ms,
+        Some(1_900_000_008_999)
     );
     assert!(
         watched.read(CATALOG_STREAM) < 10,

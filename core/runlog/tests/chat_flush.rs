@@ -20,6 +20,8 @@ both! {
     a_request_larger_than_a_batch_is_written_in_parts
     a_request_that_is_cut_off_between_its_parts_is_resumed
     a_given_id_that_is_taken_by_now_is_refused_and_nothing_is_lost
+    an_id_that_another_chat_has_is_refused_when_it_is_sent
+    a_request_is_finished_when_another_chat_has_its_id_by_now
     what_is_behind_a_given_sequence_keeps_its_own
     a_message_is_replaced_by_one_of_another_type
 }
@@ -264,23 +266,111 @@ fn a_request_that_is_cut_off_between_its_parts_is_resumed(store: &Store) {
     assert_eq!(resumption.action(), ResumeAction::Restart);
 }
 
-fn a_given_id_that_is_taken_by_now_is_refused_and_nothing_is_lost(store: &Store) {
-    let mut request = begin(store);
-    let own = ChatMessage {
+fn own() -> ChatMessage {
+    ChatMessage {
         message_id: "m".into(),
         ..answer("own")
-    };
-    request.send(own.clone()).unwrap();
-    store.chats().save_messages("c", vec![own.clone()]).unwrap();
-    for _ in 0..2 {
-        let error = request.flush().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::AlreadyExists);
     }
-    store.chats().delete_messages("c", &["m"]).unwrap();
+}
+
+/// Another chat, with these messages.
+fn with_another_chat(store: &Store, messages: Vec<ChatMessage>) -> String {
+    let chats = store.chats();
+    let other = chats.create_chat(Chat::new("agent")).unwrap().chat_id;
+    chats.save_messages(&other, messages).unwrap();
+    other
+}
+
+fn is_completed(store: &Store) {
+    let request = next_process(store).get_request("r").unwrap().unwrap();
+    assert_eq!(request.status, RequestStatus::Completed);
+}
+
+fn a_given_id_that_is_taken_by_now_is_refused_and_nothing_is_lost(store: &Store) {
+    let mut request = begin(store);
+    request.send(own()).unwrap();
+    store
+        .chats()
+        .save_messages("c", vec![answer("before")])
+        .unwrap();
+    store.chats().save_messages("c", vec![own()]).unwrap();
+    let error = request.flush().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+    let all = next_process(store);
+    assert_eq!(told(&all).len(), 3, "nothing was written");
+    // It is still called what it was sent as.
+    request.append("m", "!").unwrap();
+    request.flush().unwrap();
+    request.append("m", "?").unwrap();
     request.send(answer("after")).unwrap();
     request.finish(RequestEnd::Completed).unwrap();
-    let all = told(&store.chats());
-    assert_eq!(all, [text("question", 1), text("own", 3), text("after", 4)]);
+    let all = told(&next_process(store));
+    let ours = [text("own!?", 4), text("after", 5)];
+    assert_eq!(
+        all[..3],
+        [text("question", 1), text("before", 2), text("own", 3)]
+    );
+    assert_eq!(all[3..], ours);
+    is_completed(store);
+}
+
+fn an_id_that_another_chat_has_is_refused_when_it_is_sent(store: &Store) {
+    let mut request = begin(store);
+    let other = with_another_chat(store, vec![own()]);
+    let error = request.send(own()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+    assert!(error.to_string().contains(&other), "{error}");
+    // What was sent is the request's from then on.
+    let sent = ChatMessage {
+        message_id: "n".into(),
+        ..answer("sent")
+    };
+    request.send(sent.clone()).unwrap();
+    let taken = store.chats().save_messages(&other, vec![sent.clone()]);
+    assert_eq!(taken.unwrap_err().kind(), ErrorKind::AlreadyExists);
+    request.finish(RequestEnd::Completed).unwrap();
+    assert_eq!(told(&next_process(store))[1..], [text("sent", 2)]);
+    is_completed(store);
+}
+
+/// The ids of a deleted chat are free until it is restored.
+fn a_request_is_finished_when_another_chat_has_its_id_by_now(store: &Store) {
+    for flushes in [false, true] {
+        let mut request = match flushes {
+            false => begin(store),
+            true => {
+                let new = NewRequest {
+                    request_id: Some("r2".into()),
+                    ..NewRequest::new("agent")
+                };
+                let chats = store.chats();
+                chats.begin_request("c", new, answer_of_user()).unwrap()
+            }
+        };
+        let own = ChatMessage {
+            message_id: format!("m{flushes}"),
+            ..answer("own")
+        };
+        let other = with_another_chat(store, vec![own.clone()]);
+        store.chats().delete_chat(&other).unwrap();
+        request.send(own.clone()).unwrap();
+        store.chats().restore_chat(&other).unwrap();
+        let refused = match flushes {
+            false => request.finish(RequestEnd::Completed).unwrap_err(),
+            true => request.flush().unwrap_err(),
+        };
+        assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
+        request.finish(RequestEnd::Completed).unwrap();
+        let all = next_process(store);
+        let all = all.get_messages("c", &MessageFilter::default()).unwrap();
+        let ours = all.last().unwrap();
+        assert_eq!(ours.props.as_str(), r#"{"content":"own"}"#);
+        assert_ne!(ours.message_id, own.message_id);
+        assert!(refused.to_string().contains(&ours.message_id), "{refused}");
+        let requests = next_process(store);
+        let request = requests.get_request(ours.request_id.as_deref().unwrap());
+        assert_eq!(request.unwrap().unwrap().status, RequestStatus::Completed);
+    }
 }
 
 fn a_message_is_replaced_by_one_of_another_type(store: &Store) {

@@ -675,6 +675,44 @@ fn what_is_redacted_while_its_chat_is_read_is_not_told_again() {
 }
 
 #[test]
+fn a_list_of_steps_that_has_a_later_one_leaves_no_earlier_one_out() {
+    fn failed(request: &str, names: std::ops::Range<usize>) -> Vec<Step> {
+        let step = |at| Step {
+            step_id: format!("{request}_{at}"),
+            chat_id: CHAT.to_owned(),
+            status: StepStatus::Failed,
+            ..Step::new(request, "assistant", request, StepType::Llm)
+        };
+        names.map(step).collect()
+    }
+    let options = ListSteps {
+        status: Some(StepStatus::Failed),
+        limit: 1_000,
+        ..ListSteps::default()
+    };
+    for after in [Asked::WhereItEnds, Asked::ForALabel] {
+        let store = of_three();
+        let chats = store.chats();
+        chats.save_steps(failed("old", 0..100)).unwrap();
+        let known = beside(&store, after, move || {
+            chats.save_steps(failed("old", 100..101)).unwrap();
+            chats.save_steps(failed("new", 0..1)).unwrap();
+        });
+        let names = |steps: Vec<Step>| -> Vec<String> {
+            steps.into_iter().map(|step| step.step_id).collect()
+        };
+        let all = names(store.chats().list_steps(&options).unwrap().items);
+        assert_eq!(all.len(), 100);
+        let told = names(known.list_steps(&options).unwrap().items);
+        let all = names(store.chats().list_steps(&options).unwrap().items);
+        assert_eq!(all.len(), 102);
+        assert_eq!(told, all[..told.len()], "{after:?}");
+        // What is cached by now is as old as the list: it isn't what the next one is made of.
+        assert_eq!(names(known.list_steps(&options).unwrap().items), all);
+    }
+}
+
+#[test]
 fn a_page_at_an_offset_is_of_the_moment_that_its_beginning_is_of() {
     let store = of_three();
     let chats = store.chats();

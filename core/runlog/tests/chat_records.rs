@@ -117,8 +117,8 @@ fn a_request_keeps_its_status_error_usage_and_run(store: &Store) {
         Some(json(r#"{ "tokens":812, "cost":0.0041 }"#))
     );
     assert_eq!(
-        (failed.metadata, failed.created_at),
-        (Some(json("[1]")), begun_as.created_at)
+        (failed.metadata, failed.created_at_ms),
+        (Some(json("[1]")), begun_as.created_at_ms)
     );
     // What goes on with it keeps what was said of it; what is completed has no error.
     let resumption = chats.resume("a").unwrap().unwrap();

@@ -52,6 +52,7 @@ both! {
     the_status_says_what_can_be_resumed
     a_completed_chat_has_nothing_to_resume
     the_old_tables_are_imported
+    rows_of_the_old_table_are_ordered_by_time_and_id
     bad_lines_of_the_old_tables_are_reported_and_the_others_imported
 }
 
@@ -727,7 +728,11 @@ fn the_old_tables_are_imported(store: &Store) {
     );
     let chat = chats.get_chat("c").unwrap().unwrap();
     assert_eq!(
-        (chat.title.as_deref(), chat.mode.as_str(), chat.created_at.0),
+        (
+            chat.title.as_deref(),
+            chat.mode.as_str(),
+            chat.created_at_ms
+        ),
         (Some("Old"), "chat", 1_709_164_800_000)
     );
     assert_eq!(
@@ -750,7 +755,7 @@ fn the_old_tables_are_imported(store: &Store) {
     );
     assert_eq!(found[0].props.as_str(), r#"{"content":"hi \"you\""}"#);
     assert_eq!(
-        (found[0].created_at.0, &found[0].extra["sid"]),
+        (found[0].created_at_ms, &found[0].extra["sid"]),
         (1_709_164_801_000, &"s1".into())
     );
     assert_eq!(found[1].assistant_id.as_deref(), Some("neo"));
@@ -765,6 +770,45 @@ fn the_old_tables_are_imported(store: &Store) {
             .skipped,
         2
     );
+}
+
+/// An export without an order gives the rows as they lie.
+fn rows_of_the_old_table_are_ordered_by_time_and_id(store: &Store) {
+    let chats = store.chats();
+    for chat_id in ["c", "d"] {
+        let chat = Chat {
+            chat_id: chat_id.into(),
+            ..Chat::new("neo")
+        };
+        chats.create_chat(chat).unwrap();
+    }
+    let row = |chat: &str, id: &str, at: &str, content: &str| {
+        format!(r#"{{"id":{id},"chat_id":"{chat}","role":"user","content":"{content}"{at}}}"#)
+    };
+    let at = |second: u32| format!(r#","created_at":"2024-02-29 00:00:0{second}""#);
+    let rows = [
+        row("c", "12", &at(3), "fourth"),
+        // By number, not by text.
+        row("c", "10", &at(2), "third"),
+        row("d", "11", "", "second"),
+        row("c", "9", &at(2), "second"),
+        // Without a time it stays behind the row before it.
+        row("c", "20", "", "after second"),
+        row("c", "\"x\"", &at(1), "first"),
+        row("d", "2", "", "first"),
+    ];
+    let report = chats
+        .import_table(Table::History, &rows.join("\n"), ImportOptions::default())
+        .unwrap();
+    assert_eq!(report.imported, 7, "{report:?}");
+    let contents = |chat: &str| -> Vec<String> {
+        let all = chats.get_messages(chat, &MessageFilter::default()).unwrap();
+        let content = |it: &ChatMessage| it.props.as_str().replace(['"', '{', '}'], "");
+        all.iter().map(content).collect()
+    };
+    let of_c = ["first", "second", "third", "after second", "fourth"];
+    assert_eq!(contents("c"), of_c.map(|text| format!("content:{text}")));
+    assert_eq!(contents("d"), ["content:first", "content:second"]);
 }
 
 fn bad_lines_of_the_old_tables_are_reported_and_the_others_imported(store: &Store) {

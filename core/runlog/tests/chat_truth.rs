@@ -10,8 +10,7 @@ use runlog::{
     blocking::{Chats, RequestBuffer, Store},
     chats::{
         Chat, ChatMessage, ChatRole, DelegateOptions, ImportOptions, ListRequests, MessageFilter,
-        NewRequest, RequestEnd, RequestStatus, Step, StepStatus, StepType, Table, Timestamp,
-        Updates,
+        NewRequest, RequestEnd, RequestStatus, Step, StepStatus, StepType, Table, Updates,
     },
     log::{Appended, Batch, Position},
     retention::Erase,
@@ -94,22 +93,22 @@ fn a_chat_id_is_kept_as_it_is_given() {
 fn the_last_message_is_as_old_as_it_says() {
     let (_, chats, chat) = chats();
     let old = ChatMessage {
-        created_at: Timestamp(1_577_836_800_000),
+        created_at_ms: 1_577_836_800_000,
         ..message("", "old")
     };
     chats.save_messages(&chat, vec![old.clone()]).unwrap();
     assert_eq!(
-        chats.get_chat(&chat).unwrap().unwrap().last_message_at,
-        Some(old.created_at)
+        chats.get_chat(&chat).unwrap().unwrap().last_message_at_ms,
+        Some(old.created_at_ms)
     );
     chats
         .save_messages(&chat, vec![message("", "new")])
         .unwrap();
-    let newest = chats.get_chat(&chat).unwrap().unwrap().last_message_at;
+    let newest = chats.get_chat(&chat).unwrap().unwrap().last_message_at_ms;
     chats.save_messages(&chat, vec![old.clone()]).unwrap();
-    assert!(newest > Some(old.created_at));
+    assert!(newest > Some(old.created_at_ms));
     assert_eq!(
-        chats.get_chat(&chat).unwrap().unwrap().last_message_at,
+        chats.get_chat(&chat).unwrap().unwrap().last_message_at_ms,
         newest,
         "an older one changes nothing"
     );
@@ -363,8 +362,8 @@ fn imported_chats_keep_their_deletions_and_their_times() {
     let chat = chats.get_chat(id).unwrap().unwrap();
     assert_eq!((chat.preset, chat.public), (false, true));
     assert_eq!(
-        chat.last_message_at,
-        Some(Timestamp(1_577_923_200_000)),
+        chat.last_message_at_ms,
+        Some(1_577_923_200_000),
         "not the time of the import"
     );
     assert_eq!(
@@ -524,7 +523,7 @@ fn each_interrupted_request_is_resumed_or_dismissed_by_its_id() {
         (dismissed.len(), dismissed[0].status),
         (1, StepStatus::Interrupted)
     );
-    assert!(dismissed[0].dismissed_at.is_some());
+    assert!(dismissed[0].dismissed_at_ms.is_some());
     assert_eq!(of(chats.resume(&chat).unwrap()).as_deref(), Some("middle"));
     assert!(chats.dismiss("new").unwrap().is_empty() && chats.dismiss("old").unwrap().is_empty());
     for unknown in [
@@ -583,7 +582,7 @@ fn the_tables_of_messages_and_steps_are_imported_once() {
     );
     let messages = [
         r#"{"id":7,"message_id":"m1","chat_id":"new","request_id":"r1","role":"user","type":"text","props":{ "content" : "a\u00e9", "n":1.0 },"block_id":null,"thread_id":null,"assistant_id":null,"sequence":3,"metadata":null,"created_at":"2024-02-29 00:00:01","updated_at":"2024-02-29 00:00:02"}"#,
-        r#"{"id":8,"message_id":"m2","chat_id":"new","role":"assistant","type":"text","props":"{\"content\":\"b\"}","assistant_id":"neo","sequence":"4","created_at":"2024-02-28 00:00:00","color":"red"}"#,
+        r#"{"id":8,"message_id":"m2","chat_id":"new","role":"assistant","type":"text","props":"{\"content\":\"b\"}","assistant_id":"neo","sequence":"4","created_at":1709078400,"updated_at":1709078400000,"color":"red"}"#,
         r#"{"id":9,"message_id":"m3","chat_id":"new","role":"user","type":"text","props":{},"sequence":5,"deleted_at":"2024-03-01 00:00:00"}"#,
         r#"{"id":10,"message_id":"m4","chat_id":"new","role":"king","type":"text","props":{},"sequence":6}"#,
         r#"{"id":11,"message_id":"m5","chat_id":"new","role":"user","type":"text","props":5,"sequence":6}"#,
@@ -619,7 +618,7 @@ fn the_tables_of_messages_and_steps_are_imported_once() {
     assert_eq!(found[1].props.as_str(), r#"{"content":"b"}"#);
     let seen: Vec<_> = found
         .iter()
-        .map(|it| (it.message_id.as_str(), it.sequence, it.created_at.0))
+        .map(|it| (it.message_id.as_str(), it.sequence, it.created_at_ms))
         .collect();
     assert_eq!(
         seen,
@@ -631,10 +630,10 @@ fn the_tables_of_messages_and_steps_are_imported_once() {
     );
     let made = chats.get_chat("new").unwrap().unwrap();
     assert_eq!(
-        (made.assistant_id.as_str(), made.created_at.0),
+        (made.assistant_id.as_str(), made.created_at_ms),
         ("neo", 1_709_078_400_000)
     );
-    assert_eq!(made.last_message_at, Some(Timestamp(1_709_164_801_000)));
+    assert_eq!(made.last_message_at_ms, Some(1_709_164_801_000));
 
     let steps = concat!(
         r#"{"id":1,"step_id":"s1","chat_id":"new","request_id":"r1","assistant_id":"neo","stack_id":"k1","stack_parent_id":null,"stack_depth":0,"type":"input","status":"completed","input":{"a":1.0},"output":null,"space_snapshot":"{}","error":null,"sequence":1,"metadata":null,"created_at":"2024-02-29 00:00:01","updated_at":"2024-02-29 00:00:02"}"#,
@@ -654,7 +653,7 @@ fn the_tables_of_messages_and_steps_are_imported_once() {
         (step.step_id.as_str(), step.input.as_ref().unwrap().as_str()),
         ("s1", r#"{"a":1.0}"#)
     );
-    assert_eq!(step.created_at.0, 1_709_164_801_000);
+    assert_eq!(step.created_at_ms, 1_709_164_801_000);
     assert_eq!(chats.resume("only").unwrap().unwrap().step.step_id, "s2");
 
     // What was deleted since stays away, and nothing else changes.

@@ -12,7 +12,7 @@ use runlog::{
     ErrorKind, NewMessage, RawJson, Store, blocking,
     chats::{
         Chat, ChatFilter, ChatMessage, ChatOrder, ChatRole, ChatShare, ListSteps, MessageFilter,
-        NewRequest, RequestEnd, Step, StepStatus, StepType, Timestamp, Updates,
+        NewRequest, RequestEnd, Step, StepStatus, StepType, Updates,
     },
     sessions::{CopySession, Deleted, ListSessions, SessionStatus},
 };
@@ -242,18 +242,21 @@ fn preset_public_share_and_sort_have_their_defaults(store: &blocking::Store) {
 
 fn last_message_at_is_when_the_last_message_was_saved(store: &blocking::Store) {
     let chats = store.chats();
-    assert_eq!(chats.create_chat(named("c")).unwrap().last_message_at, None);
+    assert_eq!(
+        chats.create_chat(named("c")).unwrap().last_message_at_ms,
+        None
+    );
     chats.save_messages("c", vec![text("hi")]).unwrap();
     let at = chats
         .get_chat("c")
         .unwrap()
         .unwrap()
-        .last_message_at
+        .last_message_at_ms
         .unwrap();
-    assert!(at >= chats.get_chat("c").unwrap().unwrap().created_at);
+    assert!(at >= chats.get_chat("c").unwrap().unwrap().created_at_ms);
     chats.save_steps(vec![step("c", "s", "k")]).unwrap();
     assert_eq!(
-        chats.get_chat("c").unwrap().unwrap().last_message_at,
+        chats.get_chat("c").unwrap().unwrap().last_message_at_ms,
         Some(at),
         "a step is no message"
     );
@@ -283,19 +286,16 @@ fn created_at_stays_and_updated_at_moves(store: &blocking::Store) {
     let chats = store.chats();
     let chat = chats
         .create_chat(Chat {
-            created_at: Timestamp(1000),
+            created_at_ms: 1000,
             ..named("c")
         })
         .unwrap();
-    assert_eq!(
-        (chat.created_at, chat.updated_at),
-        (Timestamp(1000), Timestamp(1000))
-    );
+    assert_eq!((chat.created_at_ms, chat.updated_at_ms), (1000, 1000));
     let chat = chats
         .update_chat("c", &updates(r#"{"title":"x"}"#))
         .unwrap();
-    assert_eq!(chat.created_at, Timestamp(1000));
-    assert!(chat.updated_at > Timestamp(1000));
+    assert_eq!(chat.created_at_ms, 1000);
+    assert!(chat.updated_at_ms > 1000);
     assert_eq!(
         kind(chats.update_chat("c", &updates(r#"{"created_at":5}"#))),
         ErrorKind::InvalidInput
@@ -420,11 +420,9 @@ fn chat_json_has_exactly_the_names_of_the_table(store: &blocking::Store) {
         "updated_at",
     ];
     assert_eq!(keys(&chat), names);
-    assert!(
-        serde_json::to_value(&chat).unwrap()["created_at"]
-            .as_str()
-            .unwrap()
-            .ends_with('Z')
+    assert_eq!(
+        serde_json::to_value(&chat).unwrap()["created_at"],
+        chat.created_at_ms
     );
 }
 
@@ -710,14 +708,14 @@ fn steps_have_every_column(store: &blocking::Store) {
         "updated_at",
     ];
     assert_eq!(keys(&saved), names);
-    let (created_at, updated_at) = (saved.created_at, saved.updated_at);
+    let (created_at_ms, updated_at_ms) = (saved.created_at_ms, saved.updated_at_ms);
     assert_eq!(
         saved,
         Step {
             id: saved.id,
             sequence: 1,
-            created_at,
-            updated_at,
+            created_at_ms,
+            updated_at_ms,
             ..full
         }
     );
@@ -1219,15 +1217,15 @@ fn a_copied_chat_has_its_messages_and_steps_with_ids_of_their_own(store: &blocki
     assert_eq!(id, "d");
     let chat = chats.get_chat("d").unwrap().unwrap();
     assert_eq!(
-        (chat.sort, chat.last_message_at, &chat.assistant_id),
-        (4, source.last_message_at, &source.assistant_id)
+        (chat.sort, chat.last_message_at_ms, &chat.assistant_id),
+        (4, source.last_message_at_ms, &source.assistant_id)
     );
 
     let (before, after) = (messages(store, "c"), messages(store, "d"));
     let told = |messages: &[ChatMessage]| -> Vec<_> {
         messages
             .iter()
-            .map(|one| (one.props.clone(), one.sequence, one.created_at, one.id))
+            .map(|one| (one.props.clone(), one.sequence, one.created_at_ms, one.id))
             .collect()
     };
     assert_eq!(told(&after), told(&before));
@@ -1364,7 +1362,7 @@ fn a_chat_copied_up_to_a_point_is_the_chat_as_it_was(store: &blocking::Store) {
                 .get_chat(&chat)
                 .unwrap()
                 .unwrap()
-                .last_message_at
+                .last_message_at_ms
                 .is_some(),
             !said.is_empty()
         );

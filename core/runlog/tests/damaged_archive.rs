@@ -23,7 +23,7 @@ use pollster::block_on;
 use runlog::{
     Error, ErrorKind,
     agents::AGENTS_STREAM,
-    archive::{self, Imported, ImportedSession, LostRecords, Outcome, What},
+    archive::{self, Conflict, Imported, ImportedSession, LostRecords, Outcome, What},
     blocking::Store,
     engine::{self, StreamId, storage::FsStorage},
     flows::FLOWS_STREAM,
@@ -31,6 +31,7 @@ use runlog::{
     runs::{ListRuns, RUNS_STREAM},
     sessions::CATALOG_STREAM,
 };
+use runlog_model::kinds;
 use serde_json::Value;
 
 fn whole(store: &Store) -> runlog::Result<Vec<u8>> {
@@ -74,6 +75,15 @@ fn lines(archive: &[u8]) -> (BTreeMap<(String, u64), Value>, Vec<Value>) {
         }
     }
     (records, lost)
+}
+
+/// The runs that are listed, of records by stream and sequence.
+fn runs_of(records: &BTreeMap<(String, u64), Value>) -> BTreeSet<String> {
+    let created = records
+        .values()
+        .filter(|line| line["kind"] == kinds::LISTED_RUN_CREATED);
+    let ids = created.map(|line| line["payload"]["id"].as_str().unwrap());
+    ids.map(str::to_owned).collect()
 }
 
 /// What can't be read of a stream.
@@ -145,6 +155,7 @@ fn what_can_be_read_of_a_damaged_store_is_exported_and_what_is_missing_is_told()
     })
     .unwrap();
     let (mut damaged, mut cut, mut behind, mut completions) = (0, 0, 0, 0);
+    let (mut unlisted, mut unlisted_whole) = (0, 0);
     for (number, (file, offset)) in places.iter().enumerate() {
         let folder = place.path().join(format!("damaged-{number}"));
         copied(&folder.with_file_name("original"), &folder);
@@ -194,6 +205,22 @@ fn what_can_be_read_of_a_damaged_store_is_exported_and_what_is_missing_is_told()
         assert_eq!(strict.kind(), ErrorKind::Conflict);
         let imported = import(&other, &partial, false).unwrap();
         assert!(!imported.conflicts.is_empty());
+        // Those that the lists of the archive left out are told, too, by the first reason that there is.
+        let runs_told: BTreeSet<String> = runs_of(&all)
+            .difference(&runs_of(&records))
+            .cloned()
+            .collect();
+        for run in &runs_told {
+            let tells = |it: &&Conflict| it.what.starts_with(&format!("run {run} of session "));
+            assert_eq!(
+                imported.conflicts.iter().filter(tells).count(),
+                1,
+                "run {run}: {:?}",
+                imported.conflicts
+            );
+            unlisted += 1;
+            unlisted_whole += usize::from(!headless.contains(run.as_str()));
+        }
         for ((of, sequence), line) in &records {
             let stream: StreamId = of.parse::<uuid::Uuid>().unwrap().into();
             if lists.contains(&stream) || line["redacted"] == true {
@@ -247,6 +274,10 @@ fn what_can_be_read_of_a_damaged_store_is_exported_and_what_is_missing_is_told()
     assert!(
         damaged > 20 && behind > 20 && cut >= behind && completions > 20,
         "{damaged} {behind} {cut} {completions}"
+    );
+    assert!(
+        unlisted > unlisted_whole && unlisted_whole > 0,
+        "{unlisted} {unlisted_whole}"
     );
 }
 

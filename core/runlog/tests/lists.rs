@@ -13,7 +13,7 @@ use runlog::{
     blocking::{self, Chats},
     chats::{
         Chat, ChatFilter, ChatMessage, ChatOrder, ChatRole, ChatShare, ListMessages, MessageFilter,
-        Timestamp, Updates,
+        Updates,
     },
     runs::{
         Dangling, ListRunMessages, ListToolCalls, ResumeOptions, ToolCall, ToolCallStatus,
@@ -150,12 +150,12 @@ fn the_chat_with_the_latest_message_comes_first_with_cursors_in_every_order(
         let chat = Chat {
             chat_id: id.into(),
             sort: [3, -1, 7, -1, 0][number],
-            created_at: Timestamp(1_000 + number as u64),
+            created_at_ms: 1_000 + number as u64,
             ..Chat::new("travel")
         };
         chats.create_chat(chat).unwrap();
         let message = ChatMessage {
-            created_at: Timestamp([2_500, 2_100, 2_400, 2_200, 2_300][number]),
+            created_at_ms: [2_500, 2_100, 2_400, 2_200, 2_300][number],
             ..ChatMessage::text(ChatRole::User, "hi")
         };
         chats.save_messages(id, vec![message]).unwrap();

@@ -186,6 +186,44 @@ fn by_age_goes_where_nothing_has_happened_for_longer() {
 }
 
 #[test]
+fn by_age_no_record_is_read_of_a_session_whose_own_times_keep_it() {
+    let clock = Clock::at(1_000);
+    let backend = Watched::new(Arc::clone(on(&clock).backend()));
+    let store = Store::with_backend(Arc::clone(&backend) as Arc<dyn Backend>);
+    let _old = said(&store, "old");
+    let used = said(&store, "used");
+    let streams = |id| StreamId(store.root_instance(id).unwrap().id.as_uuid());
+    let used_stream = streams(used);
+    clock.set(5_000);
+    let recent = said(&store, "recent");
+    let context = store
+        .context(store.root_instance(used).unwrap().id)
+        .unwrap();
+    context.append_message(NewMessage::user("again")).unwrap();
+    let recent_stream = streams(recent);
+    clock.set(6_000);
+    let of_age = RetentionPolicy {
+        older_than_ms: Some(4_999),
+        dry_run: true,
+        ..RetentionPolicy::default()
+    };
+    let read = |policy: &RetentionPolicy| {
+        let before = (backend.read(used_stream), backend.read(recent_stream));
+        let going = store.retain(policy).unwrap().sessions;
+        let (used, recent) = (backend.read(used_stream), backend.read(recent_stream));
+        (going, used - before.0, recent - before.1)
+    };
+    // What was said last is known of the one that was begun long ago only by its records.
+    assert_eq!(read(&of_age), (1, 1, 0));
+    // A rule that counts needs the time of each.
+    let counting = RetentionPolicy {
+        keep_last: Some(1),
+        ..of_age
+    };
+    assert_eq!(read(&counting), (1, 1, 1));
+}
+
+#[test]
 fn by_count_the_last_used_stay() {
     let clock = Clock::at(1_000);
     let store = on(&clock);

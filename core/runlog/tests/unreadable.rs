@@ -13,7 +13,7 @@ use std::fmt::Debug;
 use runlog::{
     AgentDefinition, ErrorKind, NewSession, RawJson,
     blocking::{FlowRun, Store},
-    chats::{Chat, ChatMessage, ChatRole, MessageFilter, Step, StepType, Timestamp, Updates},
+    chats::{Chat, ChatMessage, ChatRole, MessageFilter, Step, StepType, Updates},
     contexts::ContextEventKind,
     sessions::CopySession,
 };
@@ -92,7 +92,7 @@ fn full_chat() -> Chat {
     Chat {
         id: Some(1),
         title: text("t"),
-        last_message_at: Some(Timestamp(1)),
+        last_message_at_ms: Some(1),
         metadata: Some(json("{}")),
         created_by: text("u"),
         updated_by: text("u"),

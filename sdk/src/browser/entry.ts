@@ -1,9 +1,9 @@
 // What the entries for browsers have in common.
 
+import { type ToolDefinition, toolsOf } from "../agent-types.js";
 import { check } from "../binding.js";
 import { checkText, fieldsOf, listOf, optionsOf, shown } from "../checks.js";
 import { RunlogError, invalid, messageOf, toldAsTaken } from "../error.js";
-import { type ToolDefinition, toolsOf } from "../orchestrator.js";
 import type { OpenOptions } from "../generated/types.js";
 import { type Store, openedStore } from "../store.js";
 import { type ExportSource, type OpenExportOptions, importInto } from "./archive.js";

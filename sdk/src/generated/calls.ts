@@ -40,6 +40,7 @@ import type {
   GivenOp,
   ImportReport,
   Imported,
+  InboxChange,
   InstanceId,
   ListAgents,
   ListFlows,
@@ -159,48 +160,48 @@ export interface StoreCalls {
   sync: { args: undefined; value: undefined };
   newId: { args: undefined; value: string };
   appendMessage: { args: {
-    instance: InstanceId;
+    instanceId: InstanceId;
     options?: AppendOptions | undefined;
   }; value: AppendResult };
   appendMessages: { args: {
     /** What each message says beside its content. */
     events: readonly EventOptions[];
-    instance: InstanceId;
+    instanceId: InstanceId;
     lengths: readonly number[];
     options?: AppendOptions | undefined;
   }; value: AppendResult };
   appendEvent: { args: {
     eventType: ContextEventType;
-    instance: InstanceId;
+    instanceId: InstanceId;
     options?: AppendOptions | undefined;
     toolCallId?: string | undefined;
   }; packed: EventHeads };
   events: { args: {
     from?: number | undefined;
-    instance: InstanceId;
+    instanceId: InstanceId;
   }; packed: EventHeads };
   followed: { args: {
-    instance: InstanceId;
+    instanceId: InstanceId;
     position: number;
     sequence: number;
   }; value: StillThere };
   event: { args: {
-    instance: InstanceId;
+    instanceId: InstanceId;
     sequence: number;
   }; packed: EventHeads };
   getMessages: { args: {
     from?: number | undefined;
-    instance: InstanceId;
+    instanceId: InstanceId;
   }; packed: unknown };
   getRawMessages: { args: {
     from?: number | undefined;
-    instance: InstanceId;
+    instanceId: InstanceId;
   }; packed: MessageHead[] };
   getLastSequence: { args: {
-    instance: InstanceId;
+    instanceId: InstanceId;
   }; value: number };
   deleteEventsAfter: { args: {
-    instance: InstanceId;
+    instanceId: InstanceId;
     sequence: number;
   }; value: number };
   copyEvents: { args: {
@@ -209,14 +210,14 @@ export interface StoreCalls {
     upToSequence?: number | undefined;
   }; value: number };
   danglingToolCalls: { args: {
-    instance: InstanceId;
+    instanceId: InstanceId;
   }; value: DanglingToolCall[] };
   closeDanglingToolCalls: { args: {
-    instance: InstanceId;
+    instanceId: InstanceId;
     reason: string;
   }; value: DanglingToolCall[] };
   context: { args: {
-    instance: InstanceId;
+    instanceId: InstanceId;
   }; value: AgentInstance };
   append: { args: undefined; value: Appended };
   commit: { args: {
@@ -295,13 +296,13 @@ export interface StoreCalls {
     id: InstanceId;
   }; value: AgentInstance | undefined };
   instances: { args: {
-    id: SessionId;
+    sessionId: SessionId;
   }; value: AgentInstance[] };
   childInstances: { args: {
-    id: InstanceId;
+    instanceId: InstanceId;
   }; value: AgentInstance[] };
   rootInstance: { args: {
-    id: SessionId;
+    sessionId: SessionId;
   }; value: AgentInstance };
   startRun: { args: {
     /** How long each of the messages is, which stand beside it one after the other. */
@@ -310,141 +311,141 @@ export interface StoreCalls {
   }; made: Run };
   resumeRun: { args: {
     options?: ResumeOptions | undefined;
-    run: RunId;
+    runId: RunId;
   }; made: ResumedRunHead };
   recorder: { args: {
-    run: RunId;
+    runId: RunId;
   }; made: Run };
   describeRun: { args: {
     details: RunDetails;
-    run: RunId;
+    runId: RunId;
   }; value: Run };
   recoverRuns: { args: undefined; value: RunId[] };
   listRuns: { args: ListRuns; value: Page<RunSummary> };
   childRuns: { args: {
     cursor?: string | undefined;
     limit?: number | undefined;
-    run: RunId;
+    runId: RunId;
   }; value: Page<RunSummary> };
   getRun: { args: {
-    run: RunId;
+    runId: RunId;
   }; value: Run | undefined };
   runMessages: { args: {
     options?: ListRunMessages | undefined;
-    run: RunId;
+    runId: RunId;
   }; packed: Page<RunMessageHead> };
   runMessage: { args: {
-    id: number;
-    run: RunId;
+    messageId: number;
+    runId: RunId;
   }; packed: Page<RunMessageHead> };
   toolCalls: { args: {
     options?: ListToolCalls | undefined;
-    run: RunId;
+    runId: RunId;
   }; packed: Page<ToolCallHead> };
   toolCall: { args: {
-    id: number;
-    run: RunId;
+    callId: number;
+    runId: RunId;
   }; packed: Page<ToolCallHead> };
   createFlow: { args: {
-    run?: RunId | undefined;
+    runId?: RunId | undefined;
   }; made: FlowState };
   resumeFlow: { args: {
     message?: string | undefined;
-    run: RunId;
+    runId: RunId;
   }; made: FlowState };
   listFlows: { args: ListFlows; value: Page<FlowSummary> };
   getFlow: { args: {
-    run: RunId;
+    runId: RunId;
   }; value: FlowSummary | undefined };
   playback: { args: {
     options?: PlaybackOptions | undefined;
-    run: RunId;
+    runId: RunId;
   }; made: RunSnapshot | undefined };
   createChat: { args: NewChat; value: Chat };
   getChat: { args: {
-    chat: string;
+    chatId: string;
   }; value: Chat | undefined };
   updateChat: { args: {
-    id: string;
+    chatId: string;
     updates: Updates<Chat>;
   }; value: Chat };
   deleteChat: { args: {
-    chat: string;
+    chatId: string;
   }; value: undefined };
   restoreChat: { args: {
-    chat: string;
+    chatId: string;
   }; value: Chat };
   listChats: { args: ChatFilter; value: ChatList };
   saveMessages: { args: {
-    chat: string;
+    chatId: string;
     messages: readonly NewChatMessage[];
   }; value: ChatMessage[] };
   getChatMessages: { args: {
-    chat: string;
+    chatId: string;
     filter?: MessageFilter | undefined;
   }; packed: ChatMessage[] };
   listChatMessages: { args: {
-    chat: string;
+    chatId: string;
     filter?: ListMessages | undefined;
   }; value: Page<ChatMessage> };
   countChatMessages: { args: {
-    chat: string;
+    chatId: string;
     filter?: MessageFilter | undefined;
   }; value: number };
   updateMessage: { args: {
-    id: string;
+    messageId: string;
     updates: Updates<ChatMessage>;
   }; value: ChatMessage };
   redactMessage: { args: {
-    id: string;
+    messageId: string;
     reason: string;
   }; value: undefined };
   deleteMessages: { args: {
-    chat: string;
-    ids: readonly string[];
+    chatId: string;
+    messageIds: readonly string[];
   }; value: undefined };
   saveSteps: { args: {
     steps: readonly NewStep[];
   }; value: Step[] };
   updateStep: { args: {
-    id: string;
+    stepId: string;
     updates: Updates<Step>;
   }; value: Step };
   getSteps: { args: {
-    id: string;
+    requestId: string;
   }; value: Step[] };
   listSteps: { args: {
     filter?: ListSteps | undefined;
   }; value: Page<Step> };
   listRequests: { args: ListRequests; value: Page<UnfinishedRequest> };
   getRequest: { args: {
-    id: string;
+    requestId: string;
   }; value: ChatRequest | undefined };
   getLastIncompleteStep: { args: {
-    chat: string;
+    chatId: string;
   }; value: Step | undefined };
   getStepsByStackId: { args: {
-    id: string;
+    stackId: string;
   }; value: Step[] };
   getStackPath: { args: {
-    id: string;
+    stackId: string;
   }; value: string[] };
   beginRequest: { args: {
-    chat: string;
+    chatId: string;
     message: NewChatMessage;
     request: NewRequest;
   }; made: RequestPlace };
   resumeChat: { args: {
-    chat: string;
+    chatId: string;
     requestId?: string | undefined;
   }; made: ResumptionParts | undefined };
   dismiss: { args: {
-    id: string;
+    requestId: string;
   }; value: Step[] };
   completeDelegate: { args: {
-    chat: string;
+    chatId: string;
     output: unknown;
-    stack: string;
+    stackId: string;
   }; value: Step };
   importAgentChat: { args: {
     lines: string;
@@ -574,28 +575,28 @@ export interface OrchestratorCalls {
   start: { args: StartAgent; made: RunId };
   resume: { args: {
     options?: ResumeOptions | undefined;
-    run: RunId;
+    runId: RunId;
     timeoutMs?: number | undefined;
   }; made: RunId };
   resumeAll: { args: undefined; value: Report };
   spawn: { args: {
     requests: readonly SpawnRequest[];
-    run: RunId;
+    runId: RunId;
     toolCallId?: string | undefined;
   }; made: (RunId | undefined)[] };
   pause: { args: {
     kind?: StopKind | undefined;
     reason?: string | undefined;
-    run: RunId;
+    runId: RunId;
   }; value: undefined };
   cancel: { args: {
-    run: RunId;
+    runId: RunId;
   }; value: undefined };
   send: { args: {
-    run: RunId;
+    runId: RunId;
   }; value: undefined };
   handle: { args: {
-    run: RunId;
+    runId: RunId;
   }; made: RunId | undefined };
   liveCount: { args: undefined; value: number };
 }
@@ -609,10 +610,10 @@ export interface RunHandleCalls {
 export interface SpawnedCalls {
   next: { args: undefined; value: [number, SpawnResult] | undefined };
   cancel: { args: {
-    run: RunId;
+    runId: RunId;
   }; value: undefined };
   send: { args: {
-    run: RunId;
+    runId: RunId;
   }; value: undefined };
   results: { args: undefined; value: SpawnResult[] };
 }
@@ -625,11 +626,11 @@ export interface RequestCalls {
   send: { args: NewChatMessage; value: string };
   describe: { args: RequestDetails; value: undefined };
   append: { args: {
-    id: string;
+    messageId: string;
     value: string;
   }; value: undefined };
   replace: { args: {
-    id: string;
+    messageId: string;
     type?: string | undefined;
     value: unknown;
   }; value: undefined };
@@ -643,12 +644,12 @@ export interface RequestCalls {
     options?: DelegateOptions | undefined;
   }; value: string };
   completeStep: { args: {
-    id: string;
     output?: unknown | undefined;
+    stepId: string;
   }; value: undefined };
   failStep: { args: {
     error: string;
-    id: string;
+    stepId: string;
   }; value: undefined };
   enter: { args: {
     assistantId: string;
@@ -685,17 +686,17 @@ export interface FlowCalls {
     durability?: Durability | undefined;
     lengths: readonly number[];
   }; value: number };
-  saveSnapshot: { args: undefined; value: ReceivedCommand[] };
+  saveSnapshot: { args: undefined; value: InboxChange };
   startAgent: { args: {
     nodeId: string;
     sessionId: string;
-  }; value: ReceivedCommand[] };
+  }; value: InboxChange };
   finishNode: { args: {
     nodeId: string;
     output: unknown;
-  }; value: ReceivedCommand[] };
-  command: { args: undefined; value: ReceivedCommand[] };
-  refresh: { args: undefined; value: ReceivedCommand[] };
+  }; value: InboxChange };
+  command: { args: undefined; value: InboxChange };
+  refresh: { args: undefined; value: InboxChange };
   takeInbox: { args: {
     runId?: string | undefined;
     waits?: boolean | undefined;
@@ -703,7 +704,7 @@ export interface FlowCalls {
   takeMessage: { args: {
     runId: string;
   }; value: Taken };
-  giveBack: { args: undefined; value: ReceivedCommand[] };
+  giveBack: { args: undefined; value: InboxChange };
 }
 
 export interface PlaybackCalls {

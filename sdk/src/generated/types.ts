@@ -141,14 +141,14 @@ export interface Chat {
   assistantId: string;
   /** Its id: the session's name, or the session's id where it has no name. Empty for a fresh one. */
   chatId: string;
-  /** When it was made; now where it is left out, or is 1970-01-01T00:00:00Z. */
-  createdAt: Timestamp;
+  /** When it was made: milliseconds since 1970-01-01 UTC; now where it is left out, or is 0. */
+  createdAtMs: number;
   /** The user who made it. */
   createdBy?: string;
   /** The store's own number of it, in the order of creation; given by the store. */
   id: number;
-  /** When its last message was made; kept by the store. */
-  lastMessageAt?: Timestamp;
+  /** When its last message was made: milliseconds since 1970-01-01 UTC; kept by the store. */
+  lastMessageAtMs?: number;
   /** Anything else, as JSON. */
   metadata?: unknown;
   /** Its mode. */
@@ -169,8 +169,8 @@ export interface Chat {
   tenantId?: string;
   /** Its title. */
   title?: string;
-  /** When it was last changed; kept by the store. */
-  updatedAt: Timestamp;
+  /** When it was last changed: milliseconds since 1970-01-01 UTC; kept by the store. */
+  updatedAtMs: number;
   /** The user who changed it last. */
   updatedBy?: string;
   /** Fields that this build doesn't know. */
@@ -185,8 +185,8 @@ export interface ChatFields {
   createdBy?: string;
   /** As `Chat.extra`. */
   extra?: Record<string, unknown>;
-  /** As `Chat.lastMessageAt`. */
-  lastMessageAt?: Timestamp;
+  /** As `Chat.lastMessageAtMs`. */
+  lastMessageAtMs?: number;
   /** As `Chat.mode`. */
   mode: string;
   /** The requests that aren't over, the oldest first. */
@@ -278,8 +278,8 @@ export interface ChatMessage {
   blockId?: string;
   /** The chat it is in; given by the store. */
   chatId: string;
-  /** When it was made; now where it is left out, or is 1970-01-01T00:00:00Z. */
-  createdAt: Timestamp;
+  /** When it was made: milliseconds since 1970-01-01 UTC; now where it is left out, or is 0. */
+  createdAtMs: number;
   /** The store's own number of it: its position in the log; given by the store. */
   id: number;
   /** Its id; empty for a fresh one. */
@@ -298,8 +298,8 @@ export interface ChatMessage {
   threadId?: string;
   /** What it is. */
   type: string;
-  /** When it was last changed; kept by the store. */
-  updatedAt: Timestamp;
+  /** When it was last changed: milliseconds since 1970-01-01 UTC; kept by the store. */
+  updatedAtMs: number;
   /** Fields that this build doesn't know. */
   [field: string]: unknown;
 }
@@ -313,8 +313,8 @@ export interface ChatRequest {
   assistantId: string;
   /** The chat it is in. */
   chatId: string;
-  /** When it was begun. */
-  createdAt: Timestamp;
+  /** When it was begun: milliseconds since 1970-01-01 UTC. */
+  createdAtMs: number;
   /** Why it failed. */
   error?: string;
   /** Anything else, as JSON. */
@@ -325,8 +325,8 @@ export interface ChatRequest {
   runId?: RunId;
   /** Its status. */
   status: RequestStatus;
-  /** When it ended, or was last changed. */
-  updatedAt: Timestamp;
+  /** When it ended, or was last changed: milliseconds since 1970-01-01 UTC. */
+  updatedAtMs: number;
   /** What it took, such as tokens and their cost: a JSON object of the caller's, kept byte for byte. */
   usage?: Record<string, unknown>;
 }
@@ -733,6 +733,17 @@ export interface ImportedSession {
   outcome: Outcome;
 }
 
+/**
+ * What has changed in a flow's inbox since the change before: so many of its first commands are still there, and these
+ * follow. The inbox itself may be large. Answers may come in another order than their changes, which are numbered from
+ * 1.
+ */
+export interface InboxChange {
+  added: ReceivedCommand[];
+  kept: number;
+  number: number;
+}
+
 /** Names one agent instance, and the stream that its context is kept in. */
 export type InstanceId = string;
 
@@ -973,14 +984,14 @@ export interface NewChat {
   assistantId: string;
   /** Its id: the session's name, or the session's id where it has no name. Empty for a fresh one. */
   chatId?: string | undefined;
-  /** When it was made; now where it is left out, or is 1970-01-01T00:00:00Z. */
-  createdAt?: Timestamp | undefined;
+  /** When it was made: milliseconds since 1970-01-01 UTC; now where it is left out, or is 0. */
+  createdAtMs?: number | undefined;
   /** The user who made it. */
   createdBy?: string | undefined;
   /** The store's own number of it, in the order of creation; given by the store. */
   id?: number | undefined;
-  /** When its last message was made; kept by the store. */
-  lastMessageAt?: Timestamp | undefined;
+  /** When its last message was made: milliseconds since 1970-01-01 UTC; kept by the store. */
+  lastMessageAtMs?: number | undefined;
   /** Anything else, as JSON. */
   metadata?: unknown | undefined;
   /** Its mode. */
@@ -1001,8 +1012,8 @@ export interface NewChat {
   tenantId?: string | undefined;
   /** Its title. */
   title?: string | undefined;
-  /** When it was last changed; kept by the store. */
-  updatedAt?: Timestamp | undefined;
+  /** When it was last changed: milliseconds since 1970-01-01 UTC; kept by the store. */
+  updatedAtMs?: number | undefined;
   /** The user who changed it last. */
   updatedBy?: string | undefined;
 }
@@ -1018,8 +1029,8 @@ export interface NewChatMessage {
   blockId?: string | undefined;
   /** The chat it is in; given by the store. */
   chatId?: string | undefined;
-  /** When it was made; now where it is left out, or is 1970-01-01T00:00:00Z. */
-  createdAt?: Timestamp | undefined;
+  /** When it was made: milliseconds since 1970-01-01 UTC; now where it is left out, or is 0. */
+  createdAtMs?: number | undefined;
   /** The store's own number of it: its position in the log; given by the store. */
   id?: number | undefined;
   /** Its id; empty for a fresh one. */
@@ -1038,8 +1049,8 @@ export interface NewChatMessage {
   threadId?: string | undefined;
   /** What it is. */
   type: string;
-  /** When it was last changed; kept by the store. */
-  updatedAt?: Timestamp | undefined;
+  /** When it was last changed: milliseconds since 1970-01-01 UTC; kept by the store. */
+  updatedAtMs?: number | undefined;
 }
 
 /** An agent instance to make. */
@@ -1132,15 +1143,18 @@ export interface NewStep {
   assistantId: string;
   /** The chat it is in; given by the store. */
   chatId?: string | undefined;
-  /** When it was made; now where it is left out, or is 1970-01-01T00:00:00Z. */
-  createdAt?: Timestamp | undefined;
+  /** When it was made: milliseconds since 1970-01-01 UTC; now where it is left out, or is 0. */
+  createdAtMs?: number | undefined;
   /**
    * The delegate step that waits for this node, where it was called by one: of several that the caller delegated at
    * once, its own.
    */
   delegateStepId?: string | undefined;
-  /** When its request was dismissed: it isn't to be resumed any more, whatever its status. */
-  dismissedAt?: Timestamp | undefined;
+  /**
+   * When its request was dismissed, in milliseconds since 1970-01-01 UTC: it isn't to be resumed any more, whatever its
+   * status.
+   */
+  dismissedAtMs?: number | undefined;
   /** Why it failed. */
   error?: string | undefined;
   /** The store's own number of it: its position in the log; given by the store. */
@@ -1169,8 +1183,8 @@ export interface NewStep {
   stepId?: string | undefined;
   /** What it is. */
   type: StepType;
-  /** When it was last changed; kept by the store. */
-  updatedAt?: Timestamp | undefined;
+  /** When it was last changed: milliseconds since 1970-01-01 UTC; kept by the store. */
+  updatedAtMs?: number | undefined;
 }
 
 /** The status of a node. */
@@ -1207,20 +1221,25 @@ export interface OpenOptions {
 export interface OpenRequest {
   /** The assistant it is for. */
   assistantId: string;
-  /** When it was begun. */
-  createdAt: Timestamp;
+  /** When it was begun: milliseconds since 1970-01-01 UTC. */
+  createdAtMs: number;
   /** The store's own number of it, in the order in which they were begun; given by the store. */
   number: number;
   /** Its id. */
   requestId: string;
   /** Its status. */
   status: RequestStatus;
-  /** When it ended, or was last changed. */
-  updatedAt: Timestamp;
+  /** When it ended, or was last changed: milliseconds since 1970-01-01 UTC. */
+  updatedAtMs: number;
 }
 
 /** The bounds of an orchestrator. */
 export interface OrchestratorOptions {
+  /**
+   * How long another process, which writes the store that is open for reading here, is waited for until it begins what
+   * it is asked for. Milliseconds in JSON.
+   */
+  answerTimeoutMs?: number | undefined;
   /**
    * The most agents that work at one time; others wait for their turn. One that waits for its sub-agents doesn't count.
    * At least 1.
@@ -1815,15 +1834,18 @@ export interface Step {
   assistantId: string;
   /** The chat it is in; given by the store. */
   chatId: string;
-  /** When it was made; now where it is left out, or is 1970-01-01T00:00:00Z. */
-  createdAt: Timestamp;
+  /** When it was made: milliseconds since 1970-01-01 UTC; now where it is left out, or is 0. */
+  createdAtMs: number;
   /**
    * The delegate step that waits for this node, where it was called by one: of several that the caller delegated at
    * once, its own.
    */
   delegateStepId?: string;
-  /** When its request was dismissed: it isn't to be resumed any more, whatever its status. */
-  dismissedAt?: Timestamp;
+  /**
+   * When its request was dismissed, in milliseconds since 1970-01-01 UTC: it isn't to be resumed any more, whatever its
+   * status.
+   */
+  dismissedAtMs?: number;
   /** Why it failed. */
   error?: string;
   /** The store's own number of it: its position in the log; given by the store. */
@@ -1852,8 +1874,8 @@ export interface Step {
   stepId: string;
   /** What it is. */
   type: StepType;
-  /** When it was last changed; kept by the store. */
-  updatedAt: Timestamp;
+  /** When it was last changed: milliseconds since 1970-01-01 UTC; kept by the store. */
+  updatedAtMs: number;
   /** Fields that this build doesn't know. */
   [field: string]: unknown;
 }
@@ -1888,17 +1910,11 @@ export interface StreamInfo {
   lastSequence: number;
 }
 
-/** The commands that were taken from a flow's inbox, and what is left in it. */
+/** The commands that were taken from a flow's inbox, and what has changed in it. */
 export interface Taken {
-  inbox: ReceivedCommand[];
+  inbox: InboxChange;
   taken: ReceivedCommand[];
 }
-
-/**
- * Milliseconds since 1970-01-01 UTC. In JSON an RFC 3339 string in UTC; a number of seconds or milliseconds is read
- * too. Zero stands for "not set".
- */
-export type Timestamp = string;
 
 /** What a tool call came to. */
 export interface ToolAnswer {
@@ -1978,7 +1994,7 @@ export interface UnfinishedRequest {
   /** The chat it is in. */
   chatId: string;
   /** When it was begun. */
-  createdAt: Timestamp;
+  createdAtMs: number;
   /**
    * Whether somebody in this process is at work on it; left out in a store that is open for reading only, where the
    * process that writes it may be.
@@ -1989,7 +2005,7 @@ export interface UnfinishedRequest {
   /** How far it has come. */
   status: RequestStatus;
   /** When it was interrupted, or failed. */
-  updatedAt: Timestamp;
+  updatedAtMs: number;
 }
 
 /** A verification, with its verdict. */

@@ -48,12 +48,12 @@ describe.each(places)("chats $name", ({ fresh }) => {
       metadata: { colour: "red" },
       own_field: 7,
     });
-    expect(made.createdAt).toMatch(/^\d{4}-\d\d-\d\dT.*Z$/);
+    expect(made.createdAtMs).toBeGreaterThan(1_700_000_000_000);
     expect(await chats.get("chat_123")).toEqual(made);
     const changed = await chats.update("chat_123", { title: "Oslo", metadata: null, updatedBy: "user9" });
     expect(changed).toMatchObject({ title: "Oslo", updatedBy: "user9" });
     expect(changed.metadata).toBeUndefined();
-    await failure(chats.update("chat_123", { createdAt: "2020-01-01T00:00:00Z" } as never), "invalid_input");
+    await failure(chats.update("chat_123", { createdAtMs: 5 } as never), "invalid_input");
     await failure(chats.create({ chatId: "chat_123", assistantId: "x" }), "already_exists");
     await chats.delete("chat_123");
     expect(await chats.get("chat_123")).toBeUndefined();
@@ -78,9 +78,9 @@ describe.each(places)("chats $name", ({ fresh }) => {
 
   test("chats are listed in three orders", async () => {
     const { chats } = await fresh();
-    const createdAt = "2024-01-02T03:04:05Z";
+    const createdAtMs = Date.UTC(2024, 0, 2, 3, 4, 5);
     for (const [chatId, sort] of [["a", 3], ["b", 1], ["c", 2]] as const) {
-      await chats.create({ chatId, sort, assistantId: "x", createdAt });
+      await chats.create({ chatId, sort, assistantId: "x", createdAtMs });
     }
     const listed = async (order: "created" | "last_message" | "sort") =>
       (await chats.list({ order })).items.map((chat) => chat.chatId);
@@ -88,7 +88,22 @@ describe.each(places)("chats $name", ({ fresh }) => {
     expect(await listed("sort")).toEqual(["b", "c", "a"]);
     await chats.saveMessages("b", [text("hello")]);
     expect((await listed("last_message"))[0]).toBe("b");
-    expect((await chats.get("b"))?.lastMessageAt).toMatch(/Z$/);
+    expect((await chats.get("b"))?.lastMessageAtMs).toBeGreaterThan(createdAtMs);
+  });
+
+  test("times are milliseconds, and one without its unit is refused", async () => {
+    const { chats } = await fresh();
+    const made = await chats.create({ assistantId: "x", createdAtMs: 5 });
+    expect(made.createdAtMs).toBe(5);
+    const [saved] = await chats.saveMessages(made.chatId, [{ ...text("hello"), createdAtMs: 1_000 }]);
+    expect(saved?.createdAtMs).toBe(1_000);
+    expect((await chats.get(made.chatId))?.lastMessageAtMs).toBe(1_000);
+    const wrong = { assistantId: "x", createdAt: "2024-01-02T03:04:05Z" } as never;
+    const refused = await failure(chats.create(wrong), "invalid_input");
+    expect(refused.message).toContain("a time is `createdAtMs`, in milliseconds since 1970-01-01 UTC");
+    const late = { ...text("late"), createdAt: new Date() } as never;
+    await failure(chats.saveMessages(made.chatId, [late]), "invalid_input");
+    expect(await chats.countMessages(made.chatId)).toBe(1);
   });
 
   test("messages are saved, filtered, changed and deleted", async () => {
@@ -104,7 +119,7 @@ describe.each(places)("chats $name", ({ fresh }) => {
     expect(await chats.getMessages(chatId)).toEqual(saved);
     expect(await chats.getMessages(chatId, { requestId: "r1", role: "assistant" })).toEqual([saved[1]]);
     expect(await chats.getMessages(chatId, { offset: 1, limit: 1 })).toEqual([saved[1]]);
-    expect((await chats.get(chatId))?.lastMessageAt).toBeDefined();
+    expect((await chats.get(chatId))?.lastMessageAtMs).toBeDefined();
     const changed = await chats.updateMessage("m1", { props: { content: "Bergen" } });
     expect(changed.props).toEqual({ content: "Bergen" });
     await chats.deleteMessages(chatId, ["m1"]);
@@ -389,7 +404,7 @@ describe.each(places)("chats $name", ({ fresh }) => {
     expect(old?.input).toEqual({ of: "old" });
     const [dismissed] = await chats.dismiss("middle");
     expect(dismissed).toMatchObject({ status: "interrupted", requestId: "middle" });
-    expect(dismissed?.dismissedAt).toMatch(/Z$/);
+    expect(dismissed?.dismissedAtMs).toBeGreaterThan(1_700_000_000_000);
     expect((await chats.resume(chatId))?.step.requestId).toBe("old");
     await failure(chats.dismiss("nobody"), "not_found");
     await failure(chats.resume(chatId, { requestId: "nobody" }), "not_found");

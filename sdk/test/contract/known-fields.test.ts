@@ -13,7 +13,7 @@ const unknown = { misspelt: 1 } as object as never;
 type Call = (store: Store) => Promise<unknown>;
 
 const CALLS: [string, Call, string][] = [
-  ["store.orchestrator", (store) => store.orchestrator(unknown), "concurrentMax liveMax spawnMax depthMax stopGraceMs maxTotalSteps inboxMax toolStyle agents"],
+  ["store.orchestrator", (store) => store.orchestrator(unknown), "concurrentMax liveMax spawnMax depthMax stopGraceMs answerTimeoutMs maxTotalSteps inboxMax toolStyle agents"],
   ["store.compact", (store) => store.compact(unknown), "scope codec dryRun bytesPerSecond onProgress signal"],
   ["store.retain", (store) => store.retain(unknown), "olderThanMs keepLast maxBytes statuses deleted deltasOlderThanMs project archived dryRun compact onProgress signal"],
   ["store.updateSession", (store) => store.updateSession(RUN, unknown), "title status metadata"],

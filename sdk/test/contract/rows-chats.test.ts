@@ -51,8 +51,8 @@ describe.each(places)("S4 rows $name", ({ fresh }) => {
   test("S4 row 5: a chat's last message is as old as it says, and an imported one as it was", async () => {
     const { chats } = await fresh();
     await chats.create({ chatId: "c", assistantId: "a" });
-    await chats.saveMessages("c", [text("x", { createdAt: "2020-01-02T03:04:05Z" })]);
-    expect((await chats.get("c"))?.lastMessageAt).toBe("2020-01-02T03:04:05.000Z");
+    await chats.saveMessages("c", [text("x", { createdAtMs: Date.UTC(2020, 0, 2, 3, 4, 5) })]);
+    expect((await chats.get("c"))?.lastMessageAtMs).toBe(Date.UTC(2020, 0, 2, 3, 4, 5));
   });
 
   test.each([{ createdBy: "a" }, { userID: "a" }, { mode: "chat" }, { limit: 3 }, { share: "everyone" }])(
@@ -181,9 +181,41 @@ describe.each(places)("S4 rows $name", ({ fresh }) => {
     await chats.create({ chatId: "c", assistantId: "a" });
     await chats.saveMessages("c", [text("precious", { messageId: "keep" })]);
     const request = await chats.beginRequest("c", { assistantId: "a", message: { ...asked, messageId: "own" } });
-    for (const messageId of ["keep", "own"]) await failure(request.send(text("OVER", { messageId })), "already_exists");
+    await chats.create({ chatId: "d", assistantId: "a" });
+    await chats.saveMessages("d", [text("precious", { messageId: "of another" })]);
+    for (const messageId of ["keep", "own", "of another"]) {
+      await failure(request.send(text("OVER", { messageId })), "already_exists");
+    }
     await request.finish("completed");
     expect(await contents(chats, "c")).toEqual(["precious", "?"]);
+    expect((await chats.getRequest(request.requestId))?.status).toBe("completed");
+  });
+
+  test("S4 row 49: a message whose id is taken by now is written with a fresh one when its request is finished again", async () => {
+    const { chats } = await fresh();
+    await chats.create({ chatId: "c", assistantId: "a" });
+    const request = await chats.beginRequest("c", { assistantId: "a", message: asked });
+    await request.send(text("ours", { messageId: "m" }));
+    await chats.saveMessages("c", [text("theirs", { messageId: "m" })]);
+    await failure(request.flush(), "already_exists");
+    await request.append("m", "!");
+    await request.flush();
+    await request.send(text("more", { messageId: "n" }));
+    await chats.saveMessages("c", [text("theirs too", { messageId: "n" })]);
+    await failure(request.finish("completed"), "already_exists");
+    await request.finish("completed");
+    expect(await contents(chats, "c")).toEqual(["?", "theirs", "ours!", "theirs too", "more"]);
+    for (const [requestId, fails] of [["r1", false], ["r2", true]] as const) {
+      const doing = chats.withRequest("c", { assistantId: "a", requestId, message: asked }, async (own) => {
+        await own.send(text("ours", { messageId: requestId }));
+        await chats.saveMessages("c", [text("theirs", { messageId: requestId })]);
+        if (fails) throw new Error("on purpose");
+      });
+      if (fails) await expect(doing).rejects.toThrow("on purpose");
+      else await doing;
+      expect((await chats.getRequest(requestId))?.status).toBe(fails ? "failed" : "completed");
+    }
+    expect((await chats.getRequest(request.requestId))?.status).toBe("completed");
   });
 
   test("S4 row 51: a request that was completed isn't resumed, whatever failed in it", async () => {
@@ -227,7 +259,7 @@ describe.each(places)("S4 rows $name", ({ fresh }) => {
     expect(imported).toMatchObject({ imported: 2, issues: [] });
     expect(await chats.get("gone")).toBeUndefined();
     expect((await chats.list({ deleted: true })).items.map((chat) => chat.chatId)).toEqual(["gone"]);
-    expect(await chats.get(md5)).toMatchObject({ chatId: md5, sort: 3, public: true, preset: false, lastMessageAt: "2024-05-05T05:05:05.000Z" });
+    expect(await chats.get(md5)).toMatchObject({ chatId: md5, sort: 3, public: true, preset: false, lastMessageAtMs: Date.UTC(2024, 4, 5, 5, 5, 5) });
     expect((await chats.getMessages(md5))[0]?.chatId).toBe(md5);
     expect(await contents(chats, "none")).toEqual(["hello"]);
   });

@@ -305,6 +305,11 @@ const TRIALS: Record<string, Trial> = {
   },
   "json.ts: RawJson": { before: CONTEXT, says: "true\n" },
   "orchestrator.ts: Orchestrator": { says: "2 parts are done\n" },
+  "orchestrator.ts: cancel": {
+    before: `${AGENT} const { runId } = lead;`,
+    after: "console.log((await lead.wait()).status); await reader.close();",
+    says: "cancelled\n",
+  },
   "error.ts: StopError": {
     before: AGENT.replace("import type { RunContext }", "import type { RunContext, StopError }"),
     after: "await orchestrator.cancel(lead.runId); console.log((await lead.wait()).status);",

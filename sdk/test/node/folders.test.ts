@@ -124,6 +124,7 @@ test.runIf(canMount)("a full disk is told, nothing acknowledged is lost, and it 
   }
   expect(full).toBeInstanceOf(RunlogError);
   expect(["storage_full", "outcome_unknown", "poisoned"]).toContain((full as RunlogError).code);
+  if ((full as RunlogError).code === "storage_full") expect((full as RunlogError).message).toMatch(/; free some space on the disk, then try again$/);
   // Reading goes on.
   expect((await store.streams.read(stream).toArray()).length).toBe(acknowledged);
   await store.close().catch(() => {});
@@ -174,6 +175,7 @@ test.runIf(canMount)("a file system that is read-only is told, and read", async 
   // The system refuses it while a file is open for writing, which a process that was started meanwhile may have inherited.
   await expect.poll(() => spawnSync("mount", ["-o", "remount,ro", folder]).status, { timeout: 20_000 }).toBe(0);
   await failure(open(path), "read_only");
+  await expect(open(path)).rejects.toThrow(/; open it for reading only, or make it writable for this user$/);
   await failure(open(join(folder, "other")), "read_only");
   const reader = await open(path, { mode: "readOnly" });
   expect((await reader.listSessions()).items[0]?.title).toBe("kept");

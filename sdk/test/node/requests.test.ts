@@ -81,13 +81,31 @@ test("a request whose end can't be written is let go of, and may be gone on with
   const work = store.chats.withRequest(chatId, request, async (it) => {
     await it.startStep("llm", {});
     await it.send(say("a"));
+    await store.chats.delete(chatId);
+  });
+  await failure(work, "not_found");
+  await store.chats.restore(chatId);
+  // It is let go of by a thread of its own.
+  const unattended = async () => (await store.chats.listRequests({ unattended: true })).items.map((it) => it.requestId);
+  await expect.poll(unattended).toEqual(["r1"]);
+  await store.chats.dismiss("r1");
+  expect(await unattended()).toEqual([]);
+  await store.close();
+});
+
+test("a request whose message's id is taken meanwhile ends as its work did, with a fresh one", async () => {
+  const store = await open(await freshFolder());
+  const { chatId } = await store.chats.create({ assistantId: "a" });
+  const say = (text: string) => ({ messageId: "m1", role: "assistant", type: "text", props: { content: text } }) as const;
+  const request = { assistantId: "a", requestId: "r1", message: { type: "text", props: { content: "?" } } };
+  await store.chats.withRequest(chatId, request, async (it) => {
+    await it.send(say("a"));
     await store.chats.saveMessages(chatId, [say("b")]);
   });
-  await failure(work, "already_exists");
-  // It is written by a thread of its own.
-  await expect.poll(async () => (await store.chats.listRequests({ unattended: true })).items.map((it) => it.requestId)).toEqual(["r1"]);
-  await expect.poll(async () => (await store.chats.getRequest("r1"))?.status).toBe("interrupted");
-  await store.chats.dismiss("r1");
+  expect((await store.chats.getRequest("r1"))?.status).toBe("completed");
+  const said = (await store.chats.getMessages(chatId)).map(({ messageId, props }) => [messageId === "m1", props]);
+  expect(said).toContainEqual([true, { content: "b" }]);
+  expect(said).toContainEqual([false, { content: "a" }]);
   await store.close();
 });
 

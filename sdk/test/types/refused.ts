@@ -23,7 +23,11 @@ export async function chats({ chats }: Store): Promise<void> {
   // @ts-expect-error a misspelt field is no other field
   await chats.update("c", { tilte: "Travel" });
   // @ts-expect-error when a chat was made never changes
-  await chats.update("c", { createdAt: "2026-01-01T00:00:00Z" });
+  await chats.update("c", { createdAtMs: 5 });
+  // @ts-expect-error a time is a number of milliseconds
+  await chats.create({ assistantId: "a", createdAtMs: "2026-01-01T00:00:00Z" });
+  // @ts-expect-error and has its unit in its name
+  await chats.create({ assistantId: "a", createdAt: 5 });
   // @ts-expect-error a list is in one of three orders
   await chats.list({ order: "title" });
 }

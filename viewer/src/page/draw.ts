@@ -138,6 +138,9 @@ function drawData(context: CanvasRenderingContext2D, scene: Scene, data: Timelin
   context.restore();
 }
 
+/** Half of the width of a sign. */
+const SIGN = 6;
+
 function drawMarks(context: CanvasRenderingContext2D, scene: Scene, data: TimelineData, scale: number, shift: number): void {
   const { colours } = scene;
   let steps = 0;
@@ -152,9 +155,11 @@ function drawMarks(context: CanvasRenderingContext2D, scene: Scene, data: Timeli
       context.fillRect(x, top + LANE - 5, 1, 5);
     } else {
       const middle = top + LANE / 2;
-      if (what === 1) forkSign(context, x, middle, colours["violet"] as string);
-      else if (what === 2) forgottenSign(context, x, middle, colours);
-      else snapshotSign(context, x, top + 4, colours["violet"] as string);
+      // The first and the last moments are at the edges, where half of a sign would be cut off.
+      const whole = Math.max(scene.gutter + SIGN, Math.min(scene.width - SIGN, x));
+      if (what === 1) forkSign(context, whole, middle, colours["violet"] as string);
+      else if (what === 2) forgottenSign(context, whole, middle, colours);
+      else snapshotSign(context, whole, top + 4, colours["violet"] as string);
     }
   }
 }

@@ -184,6 +184,7 @@ export class Api {
       said: lane.flowStatus === undefined ? lane.entries.length : family.length,
       isDeleted: this.laneState(id) === "deleted",
       isFlow: lane.flowStatus !== undefined || (lane.entries.length === 0 && family.hasFlowEvents(lane)),
+      isChat: lane.chat !== undefined,
       moments: family.length,
       lanes: family.lanes.map((one, at) => ({
         id: one.id,

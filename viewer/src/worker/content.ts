@@ -295,10 +295,16 @@ export function eventText(kind: number, json: unknown): string {
       return Array.isArray(json["agents"]) ? json["agents"].map((agent: Json) => text(agent["agent_name"])).join(", ") : "";
     case Kind.CommandsTaken:
       return json["count"] === 1 ? "1 command" : `${shown(json["count"])} commands`;
+    case Kind.FlowCommand: {
+      const command = isObject(json["command"]) ? json["command"] : {};
+      return oneLine([text(command["type"]), text(command["message"])].filter(Boolean).join(" · ") || shown(json));
+    }
     case Kind.ChatMessage: {
       const said = json["props"];
       return oneLine([text(json["role"]), shown((isObject(said) ? said["content"] : undefined) ?? said)].filter(Boolean).join(" · "));
     }
+    case Kind.Snapshot:
+      return oneLine((isObject(json["nodeStatus"]) ? flowState(json, json["nodeStatus"]) : "") || shown(json));
     case Kind.ChatCopied:
       return "";
     case Kind.ChatMessageChanged:
@@ -318,6 +324,22 @@ export function eventText(kind: number, json: unknown): string {
     default:
       return oneLine([text(json["type"]), text(json["nodeId"]), text(json["toolName"]), failureIn(json), text(json["content"] ?? json["message"] ?? json["result"])].filter(Boolean).join(" · ") || shown(json));
   }
+}
+
+/** How far a flow has come in a state that was saved of it: what its snapshots differ by. */
+function flowState(state: Json, nodes: Json): string {
+  const names = Object.keys(nodes);
+  const having = (status: string) => names.filter((name) => nodes[name] === status);
+  const [running, failed, done] = [having("running"), having("failed"), having("done").length];
+  const waiting = Array.isArray(state["inbox"]) ? state["inbox"].length : 0;
+  const told = [
+    text(state["status"]),
+    names.length === 0 ? "" : `${done} of ${names.length === 1 ? "1 node" : `${names.length} nodes`} done`,
+    running.length === 0 ? "" : `running: ${running.join(", ")}`,
+    failed.length === 0 ? "" : `failed: ${failed.join(", ")}`,
+    waiting === 0 ? "" : waiting === 1 ? "1 command waits" : `${waiting} commands wait`,
+  ];
+  return told.filter(Boolean).join(" · ");
 }
 
 /** The fields of a step or a request of a chat that its record tells: all of them, or those that changed. */

@@ -1,21 +1,24 @@
 //! `runlog flow send`, `reply`, `resume` and `command`: commands that wait for a flow.
 
-use runlog::{RawJson, RunId, flows::RuntimeCommand};
+use runlog::{
+    RawJson, RunId,
+    blocking::{FlowRun, Store},
+    flows::RuntimeCommand,
+};
 use serde::Serialize;
 
 use crate::{
     args::Global,
+    elsewhere::{by_who_writes, send as send_command},
     failure::{Exit, Failure, Result},
     find,
-    flow_commands::record,
     output::Out,
-    store,
 };
 
 const AFTER_HELP: &str = "\
 Nothing is run: the command is recorded as `command:received`, durable, and waits in the flow's inbox until the \
 program that runs the flow resumes it. It is refused where it would never be taken: by a flow that is over, or that of a \
-run that is paused. While a program has the store open for writing, that program gives its flows their commands.
+run that is paused. A process that has the store open for writing is asked to record it, and gives it to the flow at once if it works on it.
 
 With --json one document: {\"run_id\", \"waiting\": [the commands that wait now]}.";
 
@@ -80,10 +83,11 @@ pub(super) fn command(global: &Global, args: &CommandArgs, out: &mut Out) -> Res
 
 /// Records a command, if the flow can accept it.
 fn leave(global: &Global, flow: &str, command: &RawJson, out: &mut Out) -> Result<Exit> {
-    let store = store::open(global)?;
-    let flow = find::flow_id(&store, flow)?;
-    let waiting = record(&store, flow, command)?;
-    store.close()?;
+    let find = |store: &Store| find::flow_id(store, flow);
+    let (flow, waiting) = by_who_writes(global, find, |store, flow| {
+        send_command(store, flow, command)?;
+        Ok((flow, FlowRun::waiting(store, flow)?))
+    })?;
     if out.is_json() {
         out.value(&Waiting {
             run_id: flow,

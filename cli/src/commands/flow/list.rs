@@ -25,6 +25,19 @@ null}.";
 /// The status of a flow that has not ended.
 const RUNNING: &str = "running";
 
+/// Whether only who has the store open for writing knows if the flow is at work: it has not ended.
+pub(super) fn is_in_question(flow: &FlowSummary) -> bool {
+    !flow.is_over && flow.is_live.is_none()
+}
+
+/// The status of a flow as its reader is told it: its snapshot's, unless that says it is running and nobody has it open.
+pub(super) fn status(flow: &FlowSummary) -> &str {
+    match flow.is_live == Some(false) && flow.status == RUNNING {
+        true => "interrupted",
+        false => &flow.status,
+    }
+}
+
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -41,11 +54,7 @@ pub(crate) fn run(global: &Global, args: Args, out: &mut Out) -> Result<Exit> {
     let options = args.filter.options(&store)?;
     let listed = |store: &Store| store.flows().list(&options).map_err(Failure::of_argument);
     let mut page = listed(&store)?;
-    // Only who has the store open for writing knows whether what hasn't ended is at work.
-    if page
-        .items
-        .iter()
-        .any(|flow| !flow.is_over && flow.is_live.is_none())
+    if page.items.iter().any(is_in_question)
         && let Ok(recovered) = store::open_recovered(global)
     {
         page = listed(&recovered)?;
@@ -56,13 +65,7 @@ pub(crate) fn run(global: &Global, args: Args, out: &mut Out) -> Result<Exit> {
     };
     let columns: [table::Cells<'_, FlowSummary>; 4] = [
         (table::left("flow", 36), &|flow| flow.run_id.to_string()),
-        (
-            table::left("status", 12),
-            &|flow| match flow.is_live == Some(false) && flow.status == RUNNING {
-                true => "interrupted".to_owned(),
-                false => flow.status.clone(),
-            },
-        ),
+        (table::left("status", 12), &|flow| status(flow).to_owned()),
         (table::left("its run", 9), &|flow| {
             flow.run_status
                 .map_or_else(|| "none".to_owned(), |status| status.to_string())

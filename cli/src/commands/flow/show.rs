@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use runlog::{
     RunStatus,
     blocking::{FlowRun, Playback},
-    flows::{PlaybackOptions, RunSnapshot, RuntimeCommand, Speed},
+    flows::{FlowSummary, PlaybackOptions, RunSnapshot, RuntimeCommand, Speed},
 };
 use serde::Serialize;
 
+use super::list;
 use crate::{
     args::Global,
     failure::{Exit, Failure, Result},
@@ -18,9 +19,12 @@ use crate::{
 };
 
 const AFTER_HELP: &str = "\
-Nodes and sessions are those of the latest snapshot; the inbox is what waits now, and the events are all there are.
+Nodes and sessions are those of the latest snapshot; the inbox is what waits now, and the events are all there are. \
+A flow is `interrupted` that was running, and that nobody has open any more. What a process that was killed had left running is \
+paused first, as by `runlog flows`.
 
-With --json one document: {\"run_id\", \"run_status\" (null for a flow by itself), \"snapshot\": the snapshot as it was saved or null, \"inbox\": [the commands that \
+With --json one document: {\"run_id\", \"run_status\" (null for a flow by itself), \"is_live\" (null where another process may be at \
+work on it), \"snapshot\": the snapshot as it was saved or null, \"inbox\": [the commands that \
 wait now], \"events\": {type: count}}.";
 
 #[derive(clap::Args)]
@@ -35,14 +39,22 @@ pub(super) struct Args {
 struct Shown<'a> {
     run_id: String,
     run_status: Option<RunStatus>,
+    is_live: Option<bool>,
     snapshot: Option<&'a RunSnapshot>,
     inbox: Vec<RuntimeCommand>,
     events: BTreeMap<String, u64>,
 }
 
 pub(super) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
-    let store = store::open_read_only(global)?;
+    let mut store = store::open_read_only(global)?;
     let run = find::flow_id(&store, &args.flow)?;
+    let mut summary = store.flows().get(run)?;
+    if summary.as_ref().is_some_and(list::is_in_question)
+        && let Ok(recovered) = store::open_recovered(global)
+    {
+        store = recovered;
+        summary = store.flows().get(run)?;
+    }
     let options = PlaybackOptions {
         speed: Speed::AtOnce,
         ..PlaybackOptions::default()
@@ -61,6 +73,7 @@ pub(super) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let shown = Shown {
         run_id: run.to_string(),
         run_status,
+        is_live: summary.as_ref().and_then(|flow| flow.is_live),
         snapshot,
         inbox: FlowRun::waiting(&store, run)?,
         events,
@@ -68,22 +81,24 @@ pub(super) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     if out.is_json() {
         out.value(&shown)?;
     } else {
-        print(&shown, out)?;
+        print(&shown, summary.as_ref(), out)?;
     }
     Ok(Exit::Ok)
 }
 
-fn print(shown: &Shown<'_>, out: &mut Out) -> Result<()> {
-    let status = shown
-        .snapshot
-        .map_or_else(|| "no snapshot yet".to_owned(), |it| it.status.clone());
+fn print(shown: &Shown<'_>, summary: Option<&FlowSummary>, out: &mut Out) -> Result<()> {
+    let status = match (shown.snapshot, summary) {
+        (None, _) => "no snapshot yet",
+        (Some(_), Some(summary)) => list::status(summary),
+        (Some(snapshot), None) => &snapshot.status,
+    };
     // Its snapshot may be older than the end of its run.
     let of_run = shown.run_status.map(|status| status.to_string());
     table::fields(
         &[
-            ("run", Some(shown.run_id.clone())),
+            ("flow", Some(shown.run_id.clone())),
             ("status of the run", of_run),
-            ("status", Some(status)),
+            ("status", Some(status.to_owned())),
         ],
         out,
     )?;

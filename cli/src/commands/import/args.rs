@@ -27,7 +27,8 @@ it leaves unfinished; importing the file again completes it, and says so.
 
 The rows of agent_chat become chats, those of agent_message and agent_step messages and steps of these chats: import \
 agent_chat first, for a chat that isn't there is made with no more than its rows tell. The rows of agent_history, the older \
-table of messages, need their chats. A row that is there already is left as it is, and one that was deleted is passed over.
+table of messages, need their chats; the rows of a chat are ordered by created_at, then by id where that is a number, \
+whatever their order in the file: up to 64 MiB of it at a time, so order a larger one by created_at and id when you export it. A row that is there already is left as it is, and one that was deleted is passed over.
 
 A line that is no JSON is left out and told (exit code 6); a line that is JSON but no message is kept beside the \
 messages, with a warning. --strict stops at either.

@@ -1,16 +1,16 @@
-//! [`Agents`]: the agents that a recorded one may spawn.
+//! [`Agents`]: the agents that a recorded one may spawn, and the orchestrator by which other processes can stop it.
 
 use std::time::{Duration, Instant};
 
 use runlog::{
-    Orchestrator, Run, Session,
+    Orchestrator, Run, RunId, RunStatus, Session,
     agents::{OrchestratorOptions, TokioRuntime},
     blocking::Store,
-    runs::Stop,
+    runs::{Stop, StopKind},
 };
 
 use crate::{
-    agent::Spawner,
+    agent::{Spawner, Stopper},
     failure::{Failure, Result},
     mcp::{AGENTS_MAX, AgentsFile, CommandAgent, runtime},
 };
@@ -28,11 +28,14 @@ const POLL: Duration = Duration::from_millis(10);
 pub(super) struct Agents {
     tokio: tokio::runtime::Runtime,
     orchestrator: Orchestrator,
+    /// Whether there are any.
+    are_given: bool,
 }
 
 impl Agents {
-    /// Defines the agents of a file in the project of a run.
-    pub(super) fn begin(store: &Store, file: AgentsFile, run: &Run) -> Result<Self> {
+    /// Defines the agents of a file in the project of a run. Without a file there are none, and the orchestrator takes
+    /// the requests of other processes only.
+    pub(super) fn begin(store: &Store, file: Option<AgentsFile>, run: &Run) -> Result<Self> {
         let tokio = runtime()?;
         let orchestrator = {
             let _inside = tokio.enter();
@@ -46,7 +49,8 @@ impl Agents {
             };
             Orchestrator::new(store.to_async(), runtime, options)
         };
-        for agent in file.agents {
+        let are_given = file.is_some();
+        for agent in file.into_iter().flat_map(|file| file.agents) {
             orchestrator.register(
                 &agent.definition.name,
                 CommandAgent::new(store.clone(), agent.command()),
@@ -58,12 +62,41 @@ impl Agents {
         Ok(Self {
             tokio,
             orchestrator,
+            are_given,
         })
     }
 
-    /// The spawner for a run.
-    pub(super) fn spawner(&self, run: &Run) -> Spawner {
-        Spawner::outside(self.tokio.handle().clone(), self.orchestrator.clone(), run)
+    /// The spawner for a run, if it may spawn any.
+    pub(super) fn spawner(&self, run: &Run) -> Option<Spawner> {
+        let spawner =
+            || Spawner::outside(self.tokio.handle().clone(), self.orchestrator.clone(), run);
+        self.are_given.then(spawner)
+    }
+
+    /// Ends the program of a run when somebody else cancels or pauses the run: asks it to end, and kills it if it doesn't.
+    pub(super) fn end_when_stopped(&self, run: RunId, stopper: Stopper) {
+        let store = self.orchestrator.store().clone();
+        self.tokio.spawn(async move {
+            let recorder = store.runs().recorder(run).await?;
+            recorder.stopped().await;
+            // A run whose steps are spent is paused by the store, and its program has longer to end. One that has ended is
+            // ended by its program.
+            let is_requested = store
+                .runs()
+                .get(run)
+                .await?
+                .is_some_and(|run| match run.status {
+                    RunStatus::Cancelled => true,
+                    RunStatus::Paused => run.stop_kind != Some(StopKind::Budget),
+                    _ => false,
+                });
+            if is_requested {
+                stopper.stop();
+                tokio::time::sleep(END_PATIENCE).await;
+                stopper.stop();
+            }
+            Ok::<(), runlog::Error>(())
+        });
     }
 
     /// Ends the running agents when the agent that spawned them has ended: they are paused if its run is paused for

@@ -76,9 +76,8 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             "at_ms": store.backend().now_ms(), "last_sequence": last_sequence,
         }),
     )?;
-    let agents = file
-        .map(|file| Agents::begin(&store, file, &started.run.run()))
-        .transpose()?;
+    let agents = Agents::begin(&store, file, &started.run.run())?;
+    agents.end_when_stopped(started.run.id(), child.stopper());
     let start = (started.how, args.message.as_deref());
     child.open(opening(
         &store,
@@ -123,11 +122,11 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
 fn record_with(
     child: Child,
     recorder: &mut Recorder,
-    agents: Option<Agents>,
+    agents: Agents,
     out: &mut Out,
 ) -> Result<(Ended, Option<i32>)> {
     let run = recorder.run().run();
-    let mut spawner = agents.as_ref().map(|agents| agents.spawner(&run));
+    let mut spawner = agents.spawner(&run);
     let mut refusals = 0;
     let mut answered = |child: &mut Child, lines: Vec<Recorded>| {
         let mut lines = lines.into_iter();
@@ -137,16 +136,14 @@ fn record_with(
         out.flush()
     };
     let ran = record(child, recorder, &mut answered);
-    if let Some(agents) = agents {
-        let paused = match &ran {
-            Ok((ended, stopped_by)) => match Conclusion::of(recorder, *ended, *stopped_by) {
-                Conclusion::Paused(stop) => Some(stop),
-                _ => None,
-            },
-            Err(failure) => Some(interrupted(failure.message())),
-        };
-        agents.end(spawner, &run, paused)?;
-    }
+    let paused = match &ran {
+        Ok((ended, stopped_by)) => match Conclusion::of(recorder, *ended, *stopped_by) {
+            Conclusion::Paused(stop) => Some(stop),
+            _ => None,
+        },
+        Err(failure) => Some(interrupted(failure.message())),
+    };
+    agents.end(spawner, &run, paused)?;
     ran
 }
 

@@ -16,13 +16,10 @@ use super::{
     runs::OfRun,
     sessions::{OfInstance, OfSession},
 };
-use crate::{
-    flow_commands,
-    serve::{
-        endpoint::{Endpoint, NoPath, post},
-        names::Given,
-        problem::{Answer, Problem},
-    },
+use crate::serve::{
+    endpoint::{Endpoint, NoPath, post},
+    names::Given,
+    problem::{Answer, Problem},
 };
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
@@ -174,7 +171,7 @@ async fn describe(store: Store, of: OfRun, details: RunDetails) -> Answer<Run> {
 }
 
 async fn command(store: Store, of: OfFlow, command: RawJson) -> Answer<Waiting> {
-    let waiting = flow_commands::record(&store.to_blocking(), of.run_id, &command)?;
     let run_id = of.run_id;
+    let waiting = store.flows().command(run_id, &command).await?;
     Ok(Waiting { run_id, waiting })
 }

@@ -261,7 +261,7 @@ impl<'c> Printer<'c> {
             let bare = without_undefined(&kind);
             let always = way == Way::Told && field.get("x-always-told").is_some();
             let is_required = required.is_some_and(|all| all.iter().any(|one| one == name));
-            let name = in_javascript(name, bare == "number");
+            let name = in_javascript(name);
             text += &doc(field, &indent);
             text += &match (always || is_required && bare == kind, way) {
                 (true, _) => format!("{indent}{name}: {bare};\n"),
@@ -364,7 +364,7 @@ fn linked(name: &str, target: &str) -> String {
         (true, _) => last.to_owned(),
         (_, true) => snake_case(last),
         _ if is_type(last) => last.to_owned(),
-        _ => [of, &in_javascript(last, false)].join(if of.is_empty() { "" } else { "." }),
+        _ => [of, &in_javascript(last)].join(if of.is_empty() { "" } else { "." }),
     };
     format!("`{told}`")
 }

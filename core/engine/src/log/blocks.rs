@@ -28,8 +28,8 @@ const AHEAD_BYTES: u64 = 1 << 20;
 /// The readahead for the stream rows of a pack, whose number isn't known before its table is read.
 const ROWS_AHEAD_BYTES: u64 = 64 << 10;
 
-static BLOCKS: Bounded<Block> = Bounded::new(BLOCK_BYTES_MAX);
-static LABELS: Bounded<LabelIndex> = Bounded::new(LABEL_BYTES_MAX);
+pub(super) static BLOCKS: Bounded<Block> = Bounded::new(BLOCK_BYTES_MAX);
+pub(super) static LABELS: Bounded<LabelIndex> = Bounded::new(LABEL_BYTES_MAX);
 
 impl Segment {
     /// The index block of a sealed segment, without its labels.

@@ -10,3 +10,11 @@ pub(crate) mod pack_writer;
 pub(crate) mod scan;
 pub(crate) mod segment;
 pub(crate) mod stream_postings;
+
+/// Empties the caches of this floor.
+pub(crate) fn clear_caches() {
+    blocks::BLOCKS.clear();
+    blocks::LABELS.clear();
+    pack::DECODED.clear();
+    pack::DICTIONARIES.clear();
+}

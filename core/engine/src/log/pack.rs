@@ -32,7 +32,7 @@ const DECODED_BYTES_MAX: usize = if cfg!(target_family = "wasm") {
     96 << 20
 };
 
-static DECODED: Bounded<Bytes> = Bounded::new(DECODED_BYTES_MAX);
+pub(super) static DECODED: Bounded<Bytes> = Bounded::new(DECODED_BYTES_MAX);
 
 /// The size of the process-wide cache of prepared dictionaries.
 const DICTIONARY_BYTES_KEPT: usize = if cfg!(target_family = "wasm") {
@@ -43,7 +43,7 @@ const DICTIONARY_BYTES_KEPT: usize = if cfg!(target_family = "wasm") {
 /// The memory that a prepared dictionary takes beside its bytes.
 const DICTIONARY_TABLES_BYTES: usize = 32 << 10;
 
-static DICTIONARIES: Bounded<Dictionary> = Bounded::new(DICTIONARY_BYTES_KEPT);
+pub(super) static DICTIONARIES: Bounded<Dictionary> = Bounded::new(DICTIONARY_BYTES_KEPT);
 
 /// How many copies of its dictionary a pack stores, because losing it would lose all records.
 pub(crate) const DICTIONARY_COPIES: usize = 2;

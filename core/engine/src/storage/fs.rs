@@ -65,9 +65,38 @@ impl FsStorage {
         }
     }
 
+    /// Closes all files that are open for reading, as happens to those that weren't read for long.
+    #[cfg(test)]
+    pub(crate) fn close_for_reading() {
+        descriptors::OPEN.clear();
+    }
+
     /// The path of the folder, where it was when it was opened.
     pub fn path(&self) -> &Path {
         &self.shared.path
+    }
+
+    /// A folder in this one: that which has the name now, wherever this one is moved. A link is no folder here.
+    ///
+    /// # Errors
+    /// [`NotFound`](io::ErrorKind::NotFound) when there is none; else those of the file system.
+    pub fn folder_in(&self, name: &str) -> io::Result<Self> {
+        let folder = self.folder()?.open_in(name)?;
+        Ok(Self {
+            shared: Arc::new(Shared {
+                path: folder.path.clone(),
+                folder: OnceLock::from(Arc::new(folder)),
+            }),
+        })
+    }
+
+    /// Makes a folder in this one, unless there is one. Its name isn't durable before a flush, and this folder isn't made
+    /// again where it was removed.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn make_folder_in(&self, name: &str) -> io::Result<()> {
+        self.folder()?.make_in(name)
     }
 
     fn folder(&self) -> io::Result<&Arc<Folder>> {
@@ -139,6 +168,10 @@ impl Storage for FsStorage {
 
     fn folder_path(&self) -> Option<&Path> {
         Some(&self.shared.path)
+    }
+
+    fn is_moved(&self) -> bool {
+        self.folder().is_ok_and(|folder| folder.is_moved())
     }
 
     fn is_inside(&self, other: &dyn Storage) -> bool {

@@ -75,6 +75,10 @@ pub trait Storage: Send + Sync + 'static {
     fn folder_path(&self) -> Option<&std::path::Path> {
         None
     }
+    /// Whether that folder isn't at its path any more: it was moved, replaced or removed.
+    fn is_moved(&self) -> bool {
+        false
+    }
     /// The boot id of the machine, where there is one: unsynced bytes written under
     /// another id may be gone.
     fn boot_id(&self) -> Option<[u8; 16]>;

@@ -22,7 +22,8 @@ pub struct OpenOptions {
     /// [`Locked`](crate::ErrorKind::Locked). Zero by default, which doesn't wait. Set it for a service that is
     /// restarted while its previous process may still be ending.
     pub lock_timeout: Duration,
-    /// Whether segments without live records are removed in the background as the log grows. Nothing else is rewritten
+    /// Whether segments without live records are removed in the background as the log grows, and when the device has no
+    /// room for it to grow. Nothing else is rewritten
     /// unless [`Store::compact`](crate::Store::compact) is called.
     pub auto_compact: bool,
     /// Time, randomness and threads.

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     Batch, Expected, NewRecord, Op, OpenOptions, Preallocation, Store,
-    storage::{Access, MemoryStorage, Storage},
+    storage::{Access, FsStorage, MemoryStorage, Storage},
     store::framed::record_in,
 };
 
@@ -41,7 +41,8 @@ impl Alone {
             let Some(located) = reader.window.pop_front().transpose()? else {
                 break;
             };
-            let (segment, offset, end) = (&located.segment, located.offset, located.end);
+            let run = reader.run(located.run)?;
+            let (segment, offset, end) = (&run.segment, located.offset, run.end);
             let bytes = segment.first_bytes(offset, end)?;
             // Of a record of another kind nothing but its header is read.
             if let Ok(header) = segment.header_in(&bytes, offset, end)
@@ -52,10 +53,11 @@ impl Alone {
             let frame = segment.frame(offset, end)?;
             assert_eq!(
                 (frame.header.stream, frame.header.sequence),
-                (located.source, located.sequence)
+                (run.source, located.sequence)
             );
+            let record = record_in(&reader.shared.durable(), segment, frame);
             reader.remaining -= 1;
-            return record_in(&reader.shared.durable(), segment, frame).map(Some);
+            return record.map(Some);
         }
         Ok(None)
     }
@@ -354,6 +356,58 @@ fn read_of_any_length_goes_on_behind_a_segment_whose_index_block_is_damaged() {
             assert!(
                 sequences.eq(std::iter::once(None).chain(expected)),
                 "{limit}: {read:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn read_begun_in_another_place_goes_on_in_packs_and_in_what_they_do_not_replace() {
+    for direction in [Direction::Forward, Direction::Backward] {
+        // The longer one is longer than what is looked up at once. The read begins before the compaction, before any of it was
+        // read or with some read already.
+        for (length, of_kinds, before) in [
+            (400, false, 0),
+            (400, false, 40),
+            (400, true, 1),
+            (3000, false, 1),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("store");
+            let options = OpenOptions {
+                segment_bytes_max: crate::limits::SEGMENT_BYTES_MIN,
+                preallocation: Preallocation::None,
+                ..OpenOptions::default()
+            };
+            let store = Store::open(&path, options.clone()).unwrap();
+            let records = [NewRecord::data(&[b'x'; 700]), NewRecord::data(b"short")];
+            for _ in 0..length {
+                store.append(stream(1), Expected::Any, &records).unwrap();
+            }
+            assert!(store.stat().unwrap().segments > 3);
+            let read_options = ReadOptions {
+                direction,
+                kinds: of_kinds.then_some(records[0].kind).into_iter().collect(),
+                ..ReadOptions::default()
+            };
+            let expected = told(store.read(stream(1), read_options.clone()).unwrap());
+            assert_eq!(expected.len(), 2 * length);
+            let reader = Store::open(&path, options.read_only()).unwrap();
+            let mut records = reader.read(stream(1), read_options).unwrap();
+            let mut found = told(records.by_ref().take(before));
+            let all = crate::CompactOptions {
+                scope: crate::CompactScope::All,
+                ..crate::CompactOptions::default()
+            };
+            assert!(store.compact(all).unwrap().files_after > 0);
+            // As if the reader had read many other files meanwhile: those that were removed can't be opened again.
+            FsStorage::close_for_reading();
+            crate::clear_caches();
+            found.extend(told(records));
+            assert!(
+                found == expected,
+                "{direction:?}, {before} of {length}: {:?}",
+                found.iter().find(|record| record.is_err())
             );
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{ChatMessage, ChatRequest, Step, StepDiff};
 use crate::{
-    SessionId, Timestamp, Updates,
+    SessionId, Updates,
     encoding::{Event, events},
     limits::CHAT_EVENT_BYTES_MAX,
 };
@@ -16,8 +16,9 @@ events! {
         MESSAGE_UPDATED => MessageUpdated {
             /// The message.
             message_id: String,
-            /// When.
-            at: Timestamp,
+            /// When: milliseconds since 1970-01-01 UTC.
+            #[serde(rename = "at", deserialize_with = "crate::time::read")]
+            at_ms: u64,
             /// The new values.
             updates: Updates,
         },
@@ -25,8 +26,9 @@ events! {
         MESSAGES_DELETED => MessagesDeleted {
             /// The messages.
             message_ids: Vec<String>,
-            /// When.
-            at: Timestamp,
+            /// When: milliseconds since 1970-01-01 UTC.
+            #[serde(rename = "at", deserialize_with = "crate::time::read")]
+            at_ms: u64,
         },
         /// A step was saved.
         STEP_SAVED => StepSaved(step: Box<Step>),
@@ -34,8 +36,9 @@ events! {
         STEP_UPDATED => StepUpdated {
             /// The step.
             step_id: String,
-            /// When.
-            at: Timestamp,
+            /// When: milliseconds since 1970-01-01 UTC.
+            #[serde(rename = "at", deserialize_with = "crate::time::read")]
+            at_ms: u64,
             /// The new values.
             updates: Updates,
         },

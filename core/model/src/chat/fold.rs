@@ -163,14 +163,14 @@ impl ChatFold {
             ChatEvent::MessageSaved(message) => self.save_message(position, message),
             ChatEvent::MessageUpdated {
                 message_id,
-                at,
+                at_ms,
                 updates,
             } => {
                 // A message may be redacted or deleted: its updates then change nothing.
                 if let Some(place) = self.message_places.get(&message_id).copied()
                     && let Some(saved) = &self.messages[place]
                 {
-                    let message = Box::new(saved.message.updated(&updates, at)?);
+                    let message = Box::new(saved.message.updated(&updates, at_ms)?);
                     let saved = SavedMessage {
                         position: saved.position,
                         message,
@@ -194,11 +194,11 @@ impl ChatFold {
             }
             ChatEvent::StepUpdated {
                 step_id,
-                at,
+                at_ms,
                 updates,
             } => {
                 if let Some(place) = self.step_places.get(&step_id).copied() {
-                    let (step, has_other_texts) = self.steps[place].updated(&updates, at)?;
+                    let (step, has_other_texts) = self.steps[place].updated(&updates, at_ms)?;
                     self.unlink_step(place);
                     let before = std::mem::replace(&mut self.steps[place], step);
                     if has_other_texts {

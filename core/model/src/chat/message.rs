@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    RawJson, Result, Timestamp, Updates,
+    RawJson, Result, Updates,
     check::{chosen_sequence, given_sequence, length, object, required, sequence},
     json::{extra, overlay},
     limits::{CHAT_ID_CHARS_MAX, CHAT_OWNER_CHARS_MAX, CHAT_WORD_CHARS_MAX},
@@ -70,12 +70,14 @@ pub struct ChatMessage {
     /// Anything else, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<RawJson>,
-    /// When it was made; now where it is left out, or is 1970-01-01T00:00:00Z.
-    #[serde(default)]
-    pub created_at: Timestamp,
-    /// When it was last changed; kept by the store.
-    #[serde(default)]
-    pub updated_at: Timestamp,
+    /// When it was made: milliseconds since 1970-01-01 UTC; now where it is left out, or is 0.
+    #[serde(rename = "created_at", default, deserialize_with = "crate::time::read")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
+    pub created_at_ms: u64,
+    /// When it was last changed: milliseconds since 1970-01-01 UTC; kept by the store.
+    #[serde(rename = "updated_at", default, deserialize_with = "crate::time::read")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
+    pub updated_at_ms: u64,
     /// Fields that aren't known here.
     #[serde(flatten, serialize_with = "crate::json::extra::serialize")]
     pub extra: Map<String, Value>,
@@ -118,8 +120,8 @@ impl ChatMessage {
             assistant_id: None,
             sequence: 0,
             metadata: None,
-            created_at: Timestamp::UNSET,
-            updated_at: Timestamp::UNSET,
+            created_at_ms: 0,
+            updated_at_ms: 0,
             extra: Map::new(),
         }
     }
@@ -135,9 +137,9 @@ impl ChatMessage {
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a field that can't be changed, or a value of another
     /// type; as [`check`](Self::check).
-    pub fn updated(&self, updates: &Updates, at: Timestamp) -> Result<Self> {
+    pub fn updated(&self, updates: &Updates, at_ms: u64) -> Result<Self> {
         let message = Self {
-            updated_at: at,
+            updated_at_ms: at_ms,
             ..overlay(self, updates, &Self::FIXED, "message")?
         };
         message.check()?;

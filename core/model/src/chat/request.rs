@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    RawJson, Result, RunId, Timestamp,
+    RawJson, Result, RunId,
     check::{check_length, object},
     limits::REQUEST_DETAIL_BYTES_MAX,
     named::named,
@@ -71,10 +71,14 @@ pub struct ChatRequest {
     /// Anything else, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<RawJson>,
-    /// When it was begun.
-    pub created_at: Timestamp,
-    /// When it ended, or was last changed.
-    pub updated_at: Timestamp,
+    /// When it was begun: milliseconds since 1970-01-01 UTC.
+    #[serde(rename = "created_at", deserialize_with = "crate::time::read")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
+    pub created_at_ms: u64,
+    /// When it ended, or was last changed: milliseconds since 1970-01-01 UTC.
+    #[serde(rename = "updated_at", deserialize_with = "crate::time::read")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
+    pub updated_at_ms: u64,
 }
 
 /// Details that a caller records about a request.
@@ -132,10 +136,14 @@ pub struct OpenRequest {
     pub assistant_id: String,
     /// Its status.
     pub status: RequestStatus,
-    /// When it was begun.
-    pub created_at: Timestamp,
-    /// When it ended, or was last changed.
-    pub updated_at: Timestamp,
+    /// When it was begun: milliseconds since 1970-01-01 UTC.
+    #[serde(rename = "created_at", deserialize_with = "crate::time::read")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
+    pub created_at_ms: u64,
+    /// When it ended, or was last changed: milliseconds since 1970-01-01 UTC.
+    #[serde(rename = "updated_at", deserialize_with = "crate::time::read")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
+    pub updated_at_ms: u64,
 }
 
 impl From<&ChatRequest> for OpenRequest {
@@ -145,8 +153,8 @@ impl From<&ChatRequest> for OpenRequest {
             request_id: request.request_id.clone(),
             assistant_id: request.assistant_id.clone(),
             status: request.status,
-            created_at: request.created_at,
-            updated_at: request.updated_at,
+            created_at_ms: request.created_at_ms,
+            updated_at_ms: request.updated_at_ms,
         }
     }
 }

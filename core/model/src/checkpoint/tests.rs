@@ -7,7 +7,7 @@ use super::{restoration::restore, *};
 use crate::{
     AgentInstance, Catalog, CatalogEvent, ChatFilter, Deleted, ErrorKind, InstanceId, ListRuns,
     ListSessions, OpenRequest, RequestStatus, RunCatalog, RunCatalogEvent, RunId, RunStatus,
-    RunSummary, Session, SessionChanges, SessionId, SessionStatus, Timestamp, codec,
+    RunSummary, Session, SessionChanges, SessionId, SessionStatus, codec,
     run::catalog::checkpoint::RunPart,
 };
 
@@ -153,8 +153,8 @@ impl Listed for Catalog {
                             request_id: format!("request {}", how % 5),
                             assistant_id: "travel".to_owned(),
                             status: RequestStatus::ALL[how as usize % 5],
-                            created_at: Timestamp(at_ms),
-                            updated_at: Timestamp(at_ms),
+                            created_at_ms: at_ms,
+                            updated_at_ms: at_ms,
                         },
                     },
                     _ => CatalogEvent::ChatTouched { id, at_ms },

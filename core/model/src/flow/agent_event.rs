@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::RawJson;
+use crate::{RawJson, time};
 
-/// An event emitted by an agent in a node. `timestamp` is milliseconds since 1970-01-01 UTC, `run_id` which execution
-/// of the node it is.
+/// An event emitted by an agent in a node. `timestamp` is milliseconds since 1970-01-01 UTC, of which a fraction is
+/// rounded down; `run_id` is which execution of the node it is.
 ///
 /// ```
 /// use runlog_model::AgentEvent;
@@ -28,6 +28,7 @@ pub enum AgentEvent {
         /// Which execution of it.
         run_id: String,
         /// When.
+        #[serde(deserialize_with = "time::read_ms")]
         timestamp: u64,
         /// The agent's own session, to go on with later.
         session_id: String,
@@ -45,6 +46,7 @@ pub enum AgentEvent {
         /// Which execution of it.
         run_id: String,
         /// When.
+        #[serde(deserialize_with = "time::read_ms")]
         timestamp: u64,
         /// The piece.
         content: String,
@@ -60,6 +62,7 @@ pub enum AgentEvent {
         /// Which execution of it.
         run_id: String,
         /// When.
+        #[serde(deserialize_with = "time::read_ms")]
         timestamp: u64,
         /// The block.
         content: String,
@@ -75,6 +78,7 @@ pub enum AgentEvent {
         /// Which execution of it.
         run_id: String,
         /// When.
+        #[serde(deserialize_with = "time::read_ms")]
         timestamp: u64,
         /// The piece.
         content: String,
@@ -87,6 +91,7 @@ pub enum AgentEvent {
         /// Which execution of it.
         run_id: String,
         /// When.
+        #[serde(deserialize_with = "time::read_ms")]
         timestamp: u64,
         /// The block.
         content: String,
@@ -99,6 +104,7 @@ pub enum AgentEvent {
         /// Which execution of it.
         run_id: String,
         /// When.
+        #[serde(deserialize_with = "time::read_ms")]
         timestamp: u64,
         /// The tool.
         tool_name: String,
@@ -121,6 +127,7 @@ pub enum AgentEvent {
         /// Which execution of it.
         run_id: String,
         /// When.
+        #[serde(deserialize_with = "time::read_ms")]
         timestamp: u64,
         /// Its kind, such as `error_max_turns`.
         error_type: String,
@@ -138,6 +145,7 @@ pub enum AgentEvent {
         /// Which execution of it.
         run_id: String,
         /// When.
+        #[serde(deserialize_with = "time::read_ms")]
         timestamp: u64,
         /// The final text.
         result: String,

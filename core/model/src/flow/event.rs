@@ -11,7 +11,7 @@ use crate::{
     encoding::Event,
     kinds,
     limits::{CHAT_ID_CHARS_MAX, FLOW_EVENT_BYTES_MAX},
-    read_json,
+    read_json, time,
 };
 
 /// The family of a flow event: its kind byte, so that a reader can skip other families.
@@ -87,7 +87,7 @@ pub struct RuntimeEvent {
     pub node_id: Option<String>,
     /// Which execution of the node, or which run.
     pub run_id: Option<String>,
-    /// When, as the event says: milliseconds since 1970-01-01 UTC.
+    /// When, as the event says: milliseconds since 1970-01-01 UTC, of which a fraction is rounded down.
     pub timestamp: Option<u64>,
     /// The whole event, byte for byte.
     pub json: RawJson,
@@ -102,7 +102,7 @@ struct Head {
     node_id: Option<String>,
     #[serde(default)]
     run_id: Option<String>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "time::read_ms_if_any")]
     timestamp: Option<u64>,
 }
 
@@ -236,6 +236,30 @@ impl RuntimeEvent {
 mod tests {
     use super::*;
     use crate::ErrorKind;
+
+    #[test]
+    fn a_time_with_a_fraction_is_rounded_down_and_kept_as_it_is() {
+        for kind in AgentEvent::TYPES {
+            let text = format!(
+                r#"{{"type":"{kind}","nodeId":"n","runId":"r","timestamp":1795899331811.9398,"sessionId":"s","prompt":"p","content":"Hi","toolName":"t","toolInput":{{}},"toolOutput":1,"errorType":"e","message":"m","result":"x","usage":{{"inputTokens":1,"outputTokens":2}},"durationMs":1.5,"numTurns":1}}"#
+            );
+            let event = RuntimeEvent::parse(text.as_str()).unwrap();
+            assert_eq!(event.timestamp, Some(1_795_899_331_811), "{kind}");
+            assert_eq!(event.json.as_str(), text);
+            let typed = event.agent().unwrap().to_json().unwrap();
+            assert!(typed.as_str().contains(r#""timestamp":1795899331811,"#));
+        }
+        let node = r#"{"type":"node:started","nodeId":"n","timestamp":5.5}"#;
+        assert_eq!(RuntimeEvent::parse(node).unwrap().timestamp, Some(5));
+        for wrong in ["-1.5", "-1", "1e300", r#""now""#] {
+            let text = format!(
+                r#"{{"type":"agent:text","nodeId":"n","runId":"r","timestamp":{wrong},"content":"Hi"}}"#
+            );
+            let error = RuntimeEvent::parse(text).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            assert!(error.to_string().contains("milliseconds"), "{error}");
+        }
+    }
 
     #[test]
     fn an_agent_event_that_lacks_a_field_is_told_which_and_what_it_is() {

@@ -10,7 +10,7 @@ mod updates;
 
 pub use raw::{JsonText, RawJson};
 pub(crate) use reading::read_bytes;
-pub use reading::{read_fields, read_json, read_json_at, read_value};
+pub use reading::{read_fields, read_json, read_json_at, read_json_borrowed, read_value};
 pub use updates::Updates;
 
 pub(crate) use updates::overlay;

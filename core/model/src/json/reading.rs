@@ -14,6 +14,8 @@ use serde_json::{Map, Value};
 const QUOTED_MAX: usize = 60;
 /// How serde's errors of a field that isn't there begin.
 const MISSING: &str = "missing field ";
+/// How it is said that a value is none of an enum's texts, before those that are known.
+const NOT_ONE_TEXT: &str = "not one text, ";
 
 /// Reads JSON as a type.
 ///
@@ -27,7 +29,7 @@ const MISSING: &str = "missing field ";
 /// let message = runlog_model::read_json::<Asked>(r#"{"run":"junk","limit":3}"#).unwrap_err();
 /// assert_eq!(message, r#"`run`: "junk" is not an id (a UUID)"#);
 /// ```
-pub fn read_json<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, String> {
+pub fn read_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     read_json_at("", text)
 }
 
@@ -40,16 +42,25 @@ pub fn read_json<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, String> {
 /// let told = runlog_model::read_json_at::<Vec<u32>>("limits", "[1,-2]").unwrap_err();
 /// assert_eq!(told, "`limits[1]`: -2 is not a whole number, 0 or more");
 /// ```
-pub fn read_json_at<'t, T: Deserialize<'t>>(place: &str, text: &'t str) -> Result<T, String> {
+pub fn read_json_at<T: DeserializeOwned>(place: &str, text: &str) -> Result<T, String> {
     if text.trim_ascii_start().starts_with('[') && is_object::<T>() {
         return Err(list_refused(place, text));
     }
-    serde_json::from_str(text).map_err(|error| explained(place, text, &error))
+    let again = |text: &str| serde_json::from_str::<T>(text).err();
+    serde_json::from_str(text).map_err(|error| explained(place, text, &error, &again))
+}
+
+/// [`read_json`] of a type that refers to the text.
+///
+/// # Errors
+/// As [`read_json`]; of an enum it isn't told which texts there are.
+pub fn read_json_borrowed<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, String> {
+    serde_json::from_str(text).map_err(|error| explained("", text, &error, &|_| None))
 }
 
 /// Whether a type is one of an object's fields. serde takes an array for them too, one value for each field in their order, which
 /// nobody means.
-fn is_object<'t, T: Deserialize<'t>>() -> bool {
+fn is_object<T: DeserializeOwned>() -> bool {
     matches!(T::deserialize(Probe), Err(Wanted::Object))
 }
 
@@ -194,8 +205,14 @@ pub fn read_fields<T: DeserializeOwned>(
     })
 }
 
-/// What an error says, told of the field that it is about. Not generic: it would be compiled for every type that is read.
-fn explained(place: &str, text: &str, error: &serde_json::Error) -> String {
+/// What an error says, told of the field that it is about; `again` reads another text as the same type. Not generic: it would be
+/// compiled for every type that is read.
+fn explained(
+    place: &str,
+    text: &str,
+    error: &serde_json::Error,
+    again: &dyn Fn(&str) -> Option<serde_json::Error>,
+) -> String {
     let said = without_place(error);
     let mut read = &text[..offset_of(text, error, &said)];
     // What a field's own function refuses is told of the object that it is the last field of: behind its end.
@@ -206,7 +223,19 @@ fn explained(place: &str, text: &str, error: &serde_json::Error) -> String {
     }
     let path = path_at(read);
     match serde_json::from_str::<Value>(text) {
-        Ok(whole) => explain(&joined(place, &path), value_at(&whole, &path), &said),
+        Ok(whole) => {
+            let given = value_at(&whole, &path);
+            // serde says no more of a value that is none of an enum's texts. Of a text that is none of them it says which there are.
+            let known = said.starts_with("expected value").then(|| {
+                let mut probed = whole.clone();
+                *value_at_mut(&mut probed, &path)? = Value::String(String::new());
+                let told = without_place(&again(&probed.to_string())?);
+                let (_, known) = told.strip_prefix("unknown variant ")?.split_once(", ")?;
+                Some(format!("{NOT_ONE_TEXT}{known}"))
+            });
+            let said = known.flatten().unwrap_or(said);
+            explain(&joined(place, &path), given, &said)
+        }
         Err(error) => not_json(&joined(place, &path), &error),
     }
 }
@@ -312,13 +341,29 @@ fn path_at(read: &str) -> String {
 /// The value at a path such as `requests[1].timeout`.
 fn value_at<'v>(whole: &'v Value, path: &str) -> Option<&'v Value> {
     let mut value = whole;
-    for part in path.split(['.', '[']).filter(|part| !part.is_empty()) {
+    for part in parts_of(path) {
         value = match part.strip_suffix(']') {
             Some(index) => value.get(index.parse::<usize>().ok()?)?,
             None => value.get(part)?,
         };
     }
     Some(value)
+}
+
+/// The same, to be changed.
+fn value_at_mut<'v>(whole: &'v mut Value, path: &str) -> Option<&'v mut Value> {
+    let mut value = whole;
+    for part in parts_of(path) {
+        value = match part.strip_suffix(']') {
+            Some(index) => value.get_mut(index.parse::<usize>().ok()?)?,
+            None => value.get_mut(part)?,
+        };
+    }
+    Some(value)
+}
+
+fn parts_of(path: &str) -> impl Iterator<Item = &str> {
+    path.split(['.', '[']).filter(|part| !part.is_empty())
 }
 
 fn explain(path: &str, given: Option<&Value>, said: &str) -> String {
@@ -384,6 +429,9 @@ fn explain(path: &str, given: Option<&Value>, said: &str) -> String {
             return at(format!("{given} is too large: at most {most}"));
         }
         return at(format!("{given} is not {}", in_words(expected)));
+    }
+    if let Some(known) = said.strip_prefix(NOT_ONE_TEXT) {
+        return at(format!("{given} is not one text; {known}"));
     }
     if said.starts_with("expected value") {
         return at(format!("{given} is not of the kind that is expected here"));
@@ -469,6 +517,7 @@ mod tests {
         name: String,
         wait: Option<f64>,
         tries: Option<u32>,
+        of: Option<Mode>,
     }
 
     #[derive(Deserialize, Debug)]
@@ -508,7 +557,7 @@ mod tests {
             ),
             (
                 r#"{"requests":[{"name":"a","wat":1}]}"#,
-                "`requests[0]`: `wat` is not a field that is known here; known are `name`, `wait`, `tries`",
+                "`requests[0]`: `wat` is not a field that is known here; known are `name`, `wait`, `tries`, `of`",
             ),
             (
                 r#"{"requests":[{"name":"a","wait":"30s"}]}"#,
@@ -551,7 +600,15 @@ mod tests {
             ),
             (
                 r#"{"mode":["write"]}"#,
-                r#"`mode`: ["write"] is not of the kind that is expected here"#,
+                r#"`mode`: ["write"] is not one text; expected `write` or `readOnly`"#,
+            ),
+            (
+                r#"{"limit":1,"mode":5,"took":1}"#,
+                "`mode`: 5 is not one text; expected `write` or `readOnly`",
+            ),
+            (
+                r#"{"requests":[{"name":"a","of":[null]}]}"#,
+                "`requests[0].of`: [null] is not one text; expected `write` or `readOnly`",
             ),
             (
                 r#"{"requests":[{"name":"a\ud83d"}]}"#,

@@ -5,7 +5,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
-use super::{RawJson, read_json};
+use super::{RawJson, read_json, read_json_borrowed};
 use crate::{Error, Result};
 
 /// New values for some fields of a chat, a message or a step, by the field's name in JSON. `null` removes a value. An
@@ -75,7 +75,7 @@ pub(crate) fn overlay<T: Serialize + DeserializeOwned>(
     what: &str,
 ) -> Result<T> {
     let stored = RawJson::from_value(item)?;
-    let mut fields: BTreeMap<Cow<'_, str>, &RawValue> = read_json(stored.as_str())
+    let mut fields: BTreeMap<Cow<'_, str>, &RawValue> = read_json_borrowed(stored.as_str())
         .map_err(|message| Error::invalid(format!("the {what} can't be read: {message}")))?;
     for (field, value) in &updates.0 {
         if fixed.contains(&field.as_str()) {
@@ -86,7 +86,7 @@ pub(crate) fn overlay<T: Serialize + DeserializeOwned>(
         if value.as_str() == "null" {
             fields.remove(field.as_str());
         } else {
-            let value = read_json(value.as_str()).map_err(|message| {
+            let value = read_json_borrowed(value.as_str()).map_err(|message| {
                 Error::invalid(format!(
                     "the new value of {field:?} can't be read: {message}"
                 ))

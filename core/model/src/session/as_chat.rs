@@ -4,7 +4,6 @@ use super::{
     chat::{Chat, ChatFields, with_fields_of},
     view::Session,
 };
-use crate::Timestamp;
 
 impl Chat {
     /// A session as a chat; `id` is the store's number of it.
@@ -20,8 +19,8 @@ impl Chat {
             title: session.title.clone(),
             status: session.status,
             metadata: session.metadata.clone(),
-            created_at: Timestamp(session.created_at_ms),
-            updated_at: Timestamp(session.updated_at_ms),
+            created_at_ms: session.created_at_ms,
+            updated_at_ms: session.updated_at_ms,
         })
     }
 
@@ -30,7 +29,7 @@ impl Chat {
         session.title = self.title.filter(|title| !title.is_empty());
         session.status = self.status;
         session.metadata = self.metadata;
-        session.updated_at_ms = self.updated_at.0;
+        session.updated_at_ms = self.updated_at_ms;
         let before = session.chat.take();
         let (open_requests, reordered) = before.map_or_else(Default::default, |chat| {
             let ChatFields {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{CatalogEvent, Chat, Session};
 use crate::{
-    SessionId, Timestamp,
+    SessionId,
     checkpoint::Progress,
     is_in_copy,
     table::{Chunked, PlaceIndex},
@@ -98,7 +98,7 @@ impl Catalog {
             }
             CatalogEvent::InstanceCreated(instance) => self.add_instance(&instance),
             CatalogEvent::ChatUpdated { id, at_ms, updates } => self.change(id, |session| {
-                let chat = Chat::of(session, sequence).updated(&updates, Timestamp(at_ms));
+                let chat = Chat::of(session, sequence).updated(&updates, at_ms);
                 chat.map_err(|error| error.to_string())?.write_to(session);
                 Ok(())
             }),
@@ -108,7 +108,7 @@ impl Catalog {
             CatalogEvent::ChatTouched { id, at_ms } => self.change(id, |session| {
                 if at_ms > 0 {
                     let chat = session.chat.get_or_insert_default();
-                    chat.last_message_at = chat.last_message_at.max(Some(Timestamp(at_ms)));
+                    chat.last_message_at_ms = chat.last_message_at_ms.max(Some(at_ms));
                 }
                 Ok(())
             }),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::status::SessionStatus;
 use crate::{
-    Error, OpenRequest, RawJson, Result, Timestamp, Updates,
+    Error, OpenRequest, RawJson, Result, Updates,
     check::{length, required},
     json::{extra, overlay},
     limits::{
@@ -71,18 +71,26 @@ pub struct Chat {
     /// Its rank in lists, for display.
     #[serde(default)]
     pub sort: i64,
-    /// When its last message was made; kept by the store.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_message_at: Option<Timestamp>,
+    /// When its last message was made: milliseconds since 1970-01-01 UTC; kept by the store.
+    #[serde(
+        rename = "last_message_at",
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::time::read_option"
+    )]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
+    pub last_message_at_ms: Option<u64>,
     /// Anything else, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<RawJson>,
-    /// When it was made; now where it is left out, or is 1970-01-01T00:00:00Z.
-    #[serde(default)]
-    pub created_at: Timestamp,
-    /// When it was last changed; kept by the store.
-    #[serde(default)]
-    pub updated_at: Timestamp,
+    /// When it was made: milliseconds since 1970-01-01 UTC; now where it is left out, or is 0.
+    #[serde(rename = "created_at", default, deserialize_with = "crate::time::read")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
+    pub created_at_ms: u64,
+    /// When it was last changed: milliseconds since 1970-01-01 UTC; kept by the store.
+    #[serde(rename = "updated_at", default, deserialize_with = "crate::time::read")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
+    pub updated_at_ms: u64,
     /// The user who made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_by: Option<String>,
@@ -116,9 +124,15 @@ pub struct ChatFields {
     pub share: ChatShare,
     /// As [`Chat::sort`].
     pub sort: i64,
-    /// As [`Chat::last_message_at`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_message_at: Option<Timestamp>,
+    /// As [`Chat::last_message_at_ms`].
+    #[serde(
+        rename = "last_message_at",
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::time::read_option"
+    )]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
+    pub last_message_at_ms: Option<u64>,
     /// As [`Chat::created_by`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_by: Option<String>,
@@ -152,7 +166,7 @@ macro_rules! with_fields_of {
             public: $from.public,
             share: $from.share,
             sort: $from.sort,
-            last_message_at: $from.last_message_at,
+            last_message_at_ms: $from.last_message_at_ms,
             created_by: $from.created_by,
             updated_by: $from.updated_by,
             team_id: $from.team_id,
@@ -218,9 +232,9 @@ impl Chat {
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a field that can't be changed, or a value of another
     /// type; as [`check`](Self::check).
-    pub fn updated(&self, updates: &Updates, at: Timestamp) -> Result<Self> {
+    pub fn updated(&self, updates: &Updates, at_ms: u64) -> Result<Self> {
         let chat = Self {
-            updated_at: at,
+            updated_at_ms: at_ms,
             ..overlay(self, updates, &Self::FIXED, "chat")?
         };
         chat.check()?;

@@ -1,10 +1,10 @@
 //! [`Defect`]: ways to break the orchestration on purpose, to show that the tests detect each of them. Nothing is
-//! broken unless the `broken-orchestrator` feature is on, and a test asks for it.
+//! broken unless the `_broken-orchestrator` feature is on, and a test asks for it.
 
 /// What an orchestrator does wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(
-    not(feature = "broken-orchestrator"),
+    not(feature = "_broken-orchestrator"),
     expect(unreachable_pub, reason = "it is public with the feature")
 )]
 pub enum Defect {
@@ -28,7 +28,7 @@ pub enum Defect {
     IgnoresTurns,
 }
 
-#[cfg(feature = "broken-orchestrator")]
+#[cfg(feature = "_broken-orchestrator")]
 impl Defect {
     /// All of them.
     pub const ALL: [Self; 9] = [

@@ -285,7 +285,7 @@ impl Agents {
 fn missing(project: Option<&str>, name: &str) -> Error {
     let place = project.map_or_else(String::new, |project| format!(" in project {project:?}"));
     Error::not_found(format!(
-        "no agent {name:?} is defined{place}; define it first, or choose one of those that are"
+        "no agent {name:?} is defined{place}; the list of available agents tells which are"
     ))
 }
 

@@ -33,7 +33,7 @@ pub(super) struct Inner {
     arrivals: Mutex<HashMap<RunId, CancellationToken>>,
     spaces: Mutex<Spaces>,
     /// The defect that a test has set.
-    #[cfg(feature = "broken-orchestrator")]
+    #[cfg(feature = "_broken-orchestrator")]
     pub(super) defect: std::sync::OnceLock<Defect>,
 }
 
@@ -85,19 +85,19 @@ impl Inner {
             live: Mutex::default(),
             arrivals: Mutex::default(),
             spaces: Mutex::default(),
-            #[cfg(feature = "broken-orchestrator")]
+            #[cfg(feature = "_broken-orchestrator")]
             defect: std::sync::OnceLock::new(),
         }
     }
 
     /// Whether a test has set this defect.
-    #[cfg(feature = "broken-orchestrator")]
+    #[cfg(feature = "_broken-orchestrator")]
     pub(super) fn is_broken(&self, defect: Defect) -> bool {
         self.defect.get() == Some(&defect)
     }
 
     /// Always `false` without the feature.
-    #[cfg(not(feature = "broken-orchestrator"))]
+    #[cfg(not(feature = "_broken-orchestrator"))]
     #[expect(clippy::unused_self, reason = "with the feature it says")]
     pub(super) const fn is_broken(&self, _: Defect) -> bool {
         false
@@ -156,7 +156,7 @@ impl Inner {
             .or(executors.of_others.as_ref())
             .ok_or_else(|| {
                 Error::not_found(format!(
-                    "agent {name:?} is defined, but no executor is registered for it"
+                    "agent {name:?} is defined, but no executor is registered for it; register one, in JavaScript a function"
                 ))
             })?;
         Ok((Arc::new(definition), Arc::clone(executor)))

@@ -14,6 +14,8 @@ mod context;
 mod create;
 mod defect;
 mod definitions;
+#[cfg(not(target_family = "wasm"))]
+mod elsewhere;
 mod end;
 mod executor;
 mod gather;
@@ -39,7 +41,7 @@ mod tools;
 mod work;
 
 pub use context::RunContext;
-#[cfg(feature = "broken-orchestrator")]
+#[cfg(feature = "_broken-orchestrator")]
 pub use defect::Defect;
 pub use definitions::{AGENTS_STREAM, Agents};
 pub use end::{AgentEnd, AgentError, Execution};

@@ -7,10 +7,14 @@ use super::{
     inner::{Inner, not_here},
     space::SharedSpace,
 };
+#[cfg(not(target_family = "wasm"))]
+use std::sync::Weak;
 use std::{fmt, sync::Arc, time::Duration};
 
 use runlog_model::{AgentSummary, RawJson, RunId, Stop};
 
+#[cfg(not(target_family = "wasm"))]
+use crate::kernel::writer_requests::WriterRequest;
 use crate::{Result, Store, runs::ResumeOptions};
 
 /// Starts agents, lets them spawn others, stops and resumes them: each as a run of a store.
@@ -69,13 +73,18 @@ impl Orchestrator {
         )
     )]
     pub fn new(store: Store, runtime: impl Runtime, options: OrchestratorOptions) -> Self {
-        Self {
-            inner: Arc::new(Inner::new(store, Box::new(runtime), options)),
+        store.receive_requests();
+        let inner = Arc::new(Inner::new(store, Box::new(runtime), options));
+        #[cfg(not(target_family = "wasm"))]
+        {
+            let receiver: Weak<Inner> = Arc::downgrade(&inner);
+            inner.store.shared.folds.receivers.add(receiver);
         }
+        Self { inner }
     }
 
     /// Breaks the orchestration on purpose. Once only.
-    #[cfg(feature = "broken-orchestrator")]
+    #[cfg(feature = "_broken-orchestrator")]
     #[doc(hidden)]
     pub fn break_with(&self, defect: super::Defect) {
         let _ = self.inner.defect.set(defect);
@@ -252,9 +261,20 @@ impl Orchestrator {
     /// returns, in one batch. Working agents are notified, and have a [grace period](OrchestratorOptions::stop_grace)
     /// to record what they have. A run that has ended stays as it is.
     ///
+    /// Of a store that is open for reading, the process that writes it is asked to do this. It answers while it has an
+    /// orchestrator; it is waited for as long as [`answer_timeout`](OrchestratorOptions::answer_timeout) says.
+    ///
     /// # Errors
-    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such run; else those of the storage.
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such run;
+    /// [`Locked`](crate::ErrorKind::Locked) when another process was to be asked and took no request: nothing was done;
+    /// [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown) when it took the request and didn't answer, which is told within
+    /// a second or two when it was killed, and after a minute when it hangs: the run tells what was done; else those of the
+    /// storage.
     pub async fn cancel(&self, run_id: RunId) -> Result<()> {
+        #[cfg(not(target_family = "wasm"))]
+        if let Some(done) = self.inner.elsewhere(WriterRequest::cancel(run_id)).await {
+            return done;
+        }
         let run = self.inner.live_or_outside(run_id).await?;
         self.inner.clone().cancel(Arc::clone(run.live())).await
     }
@@ -262,30 +282,45 @@ impl Orchestrator {
     /// Pauses a run and all active runs below it: each of them can be resumed separately. Durable for all of them when
     /// this returns, in one batch. Working agents are notified, and have a [grace
     /// period](OrchestratorOptions::stop_grace) to record what they have. A run that has paused or ended stays as it
-    /// is. A string is the reason of a pause on request; a [`Stop`] can name another cause.
+    /// is. A string is the reason of a pause on request; a [`Stop`] can name another cause. Of a store that is open for
+    /// reading, the process that writes it is asked, as for [`cancel`](Self::cancel).
     ///
     /// # Errors
-    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such run; else those of the storage.
+    /// As [`cancel`](Self::cancel).
     pub async fn pause(&self, run_id: RunId, reason: impl Into<Stop>) -> Result<()> {
+        let reason = reason.into();
+        #[cfg(not(target_family = "wasm"))]
+        if let Some(done) = self
+            .inner
+            .elsewhere(WriterRequest::pause(run_id, reason.clone()))
+            .await
+        {
+            return done;
+        }
         let run = self.inner.live_or_outside(run_id).await?;
-        let (inner, live, reason) = (
-            Arc::clone(&self.inner),
-            Arc::clone(run.live()),
-            reason.into(),
-        );
+        let (inner, live) = (Arc::clone(&self.inner), Arc::clone(run.live()));
         self.inner
             .to_the_end(async move { inner.pause(live, reason).await })
             .await?
     }
 
     /// Sends a command to a run that is active here: it is recorded in the run's stream, and added to its inbox.
-    /// Durable when it returns.
+    /// Durable when it returns. Of a store that is open for reading, the process that writes it is asked, as for
+    /// [`cancel`](Self::cancel); also for a flow that it works on without an orchestrator.
     ///
     /// # Errors
-    /// [`WrongStatus`](crate::ErrorKind::WrongStatus) when the run isn't active here,
+    /// As [`cancel`](Self::cancel); [`WrongStatus`](crate::ErrorKind::WrongStatus) when the run isn't active here,
     /// [`LimitReached`](crate::ErrorKind::LimitReached) when too many commands wait for it, or were taken without a record
     /// since; [`InvalidInput`](crate::ErrorKind::InvalidInput) when it is no command, or names another run.
     pub async fn send(&self, run_id: RunId, command: &RawJson) -> Result<()> {
+        #[cfg(not(target_family = "wasm"))]
+        if let Some(done) = self
+            .inner
+            .elsewhere(WriterRequest::send(run_id, command))
+            .await
+        {
+            return done;
+        }
         let live = self.inner.live(run_id).ok_or_else(|| not_here(run_id))?;
         self.inner.send(&live, command).await
     }

@@ -366,6 +366,14 @@ pub struct OrchestratorOptions {
     #[serde(rename = "stopGraceMs", deserialize_with = "milliseconds::required")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub stop_grace: Duration,
+    /// How long another process, which writes the store that is open for reading here, is waited for until it begins what
+    /// it is asked for. Milliseconds in JSON.
+    #[serde(
+        rename = "answerTimeoutMs",
+        deserialize_with = "milliseconds::required"
+    )]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
+    pub answer_timeout: Duration,
     /// The cumulative steps from which on no run is resumed.
     pub max_total_steps: u32,
     /// The most commands that wait for one run, with those that it took and has recorded nothing since: they are kept to
@@ -397,6 +405,7 @@ impl Default for OrchestratorOptions {
             spawn_max: 16_384,
             depth_max: 8,
             stop_grace: Duration::from_millis(250),
+            answer_timeout: Duration::from_secs(5),
             max_total_steps: MAX_TOTAL_STEPS_PER_RUN,
             inbox_max: COMMANDS_MAX,
             tool_style: None,

@@ -359,6 +359,7 @@ impl Inner {
         };
         let extras = ResumeExtras {
             parent: Some(parent),
+            without_messages: true,
         };
         let options = ResumeOptions {
             message: Continuation::Task(task.clone()),

@@ -13,7 +13,7 @@ use crate::{
     Error, Result,
     agents::inner::Inner,
     kernel::new_session::NewInstance,
-    runs::{Continuation, NewRun, ResumeOptions, RunPlace},
+    runs::{Continuation, NewRun, ResumeExtras, ResumeOptions, RunPlace},
 };
 
 impl Inner {
@@ -132,7 +132,13 @@ impl Inner {
             .id
             .get_or_insert_with(|| RunId(self.store.backend().new_id()));
         let _arriving = self.starting(vec![new_id]);
-        let resumed = self.store.runs().resume(id, &options).await?;
+        // Its agent reads the messages that it needs.
+        let extras = ResumeExtras {
+            without_messages: true,
+            ..ResumeExtras::default()
+        };
+        let runs = self.store.runs();
+        let resumed = runs.resume_with_extras(id, &options, &extras).await?;
         let beginning = Beginning {
             recorder: resumed.recorder,
             definition: Some(Arc::clone(&definition)),

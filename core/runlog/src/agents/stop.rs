@@ -152,8 +152,11 @@ impl Inner {
             }
         };
         for live in &tree {
-            if let Err(error) = &written {
-                live.fail(error.clone());
+            match &written {
+                Err(error) => live.fail(error.clone()),
+                // Who records it outside of the orchestrator waits for that.
+                Ok(()) if live.is_external => live.recorder.tell_stopped(),
+                Ok(()) => {}
             }
             self.forget(live);
         }

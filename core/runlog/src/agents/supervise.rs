@@ -348,10 +348,14 @@ impl ResumeAll {
         if paused.token.is_cancelled() {
             return stopped(paused).await;
         }
+        let extras = ResumeExtras {
+            parent,
+            without_messages: true,
+        };
         let resumed = inner
             .store
             .runs()
-            .resume_with_extras(run.id, &options, &ResumeExtras { parent })
+            .resume_with_extras(run.id, &options, &extras)
             .await?;
         let beginning = Beginning {
             recorder: resumed.recorder,

@@ -395,6 +395,14 @@ fn check_lists(store: &Store, plan: &mut Plan) -> Result<()> {
                 .insert(line.group.clone(), (line.number, why.to_string()));
         }
     }
+    let Plan {
+        streams, conflicts, ..
+    } = &*plan;
+    let unlisted = streams.iter().filter(|(id, state)| {
+        let is_left_out = conflicts.contains_key(&state.group);
+        state.holds == Holds::Run && !is_left_out && runs.run(RunId(id.0)).is_none()
+    });
+    plan.unlisted = unlisted.map(|(id, _)| *id).collect();
     Ok(())
 }
 

@@ -64,6 +64,14 @@ impl State {
         self.cut.is_some_and(|cut| sequence > cut.last)
     }
 
+    /// The session that it belongs to, for a message.
+    fn of_session(&self) -> String {
+        match self.group {
+            Group::Session(id) => format!(" of session {id}"),
+            Group::Stream(_) | Group::Agent(..) => String::new(),
+        }
+    }
+
     pub(super) fn is_context(&self) -> bool {
         self.holds == Holds::Context
     }
@@ -170,6 +178,8 @@ pub(super) struct Plan {
     pub(super) conflicts: HashMap<Group, (u64, String)>,
     /// Records that were redacted since their payload was written.
     pub(super) to_redact: Vec<Position>,
+    /// The streams of runs that no list has, of the archive or the store.
+    pub(super) unlisted: HashSet<StreamId>,
     /// States of streams that the archive lacks: the line, the stream, and the sequences at which they were saved.
     pub(super) lost_snapshots: Vec<(u64, StreamId, u64, u64)>,
 }
@@ -189,25 +199,41 @@ pub(super) struct ListLine {
 impl Plan {
     /// What is left out because the archive lacks it, or lacks what comes before it.
     pub(super) fn lost(&self) -> Vec<(u64, String)> {
+        let is_headless = |id: &StreamId, state: &State| {
+            self.unlisted.contains(id) && state.cut.is_some_and(|cut| cut.last == 0)
+        };
         let of_state = |(id, state): (&StreamId, &State)| {
             let Cut {
                 last,
                 line,
                 left_out,
             } = state.cut?;
-            let session = match state.group {
-                Group::Session(id) => format!(" of session {id}"),
-                Group::Stream(_) | Group::Agent(..) => String::new(),
-            };
+            let session = state.of_session();
             let behind = match left_out {
                 0 => String::new(),
                 1 => "; 1 record behind it was left out".to_owned(),
                 more => format!("; {more} records behind it were left out"),
             };
-            let what = format!(
-                "stream {id}{session} ends at sequence {last}: what comes next was lost before it was exported{behind}"
-            );
+            let what = if is_headless(id, state) {
+                format!(
+                    "run {id}{session} was left out: its beginning was lost before it was exported{behind}"
+                )
+            } else {
+                format!(
+                    "stream {id}{session} ends at sequence {last}: what comes next was lost before it was exported{behind}"
+                )
+            };
             Some((line, what))
+        };
+        // The lists of an archive leave out runs that nothing could be made of, and those that build on them.
+        let unlisted = |(id, state): (&StreamId, &State)| {
+            let is_told = !self.unlisted.contains(id) || is_headless(id, state);
+            let session = state.of_session();
+            let what = format!(
+                "run {id}{session} isn't listed: the beginning of a run that it was spawned by, or goes on from, was lost \
+                 before it was exported"
+            );
+            (!is_told).then_some((state.line, what))
         };
         let snapshots = self.lost_snapshots.iter();
         let snapshots = snapshots.map(|(line, id, first, last)| {
@@ -219,6 +245,7 @@ impl Plan {
         self.streams
             .iter()
             .filter_map(of_state)
+            .chain(self.streams.iter().filter_map(unlisted))
             .chain(snapshots)
             .collect()
     }

@@ -1,6 +1,6 @@
 //! [`Flows`]: the blocking [`crate::flows::Flows`].
 
-use runlog_model::{FlowSummary, ListFlows, RunId};
+use runlog_model::{FlowSummary, ListFlows, RawJson, RunId, RuntimeCommand};
 
 use crate::{Page, Result};
 
@@ -33,4 +33,13 @@ waiting! {
 
     /// The flow of the run with this id, or the flow with this id of its own; `None` if there is none.
     fn get(&self, id: RunId) -> Result<Option<FlowSummary>>;
+
+    /// Leaves a command for a flow, for who sends one and doesn't drive the flow: it is recorded, and waits for the
+    /// handle that drives it or the process that resumes it. Durable when it returns; what waits then is returned.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such flow;
+    /// [`WrongStatus`](crate::ErrorKind::WrongStatus) where nobody would ever take the command: the flow is over, or its run
+    /// isn't running; else as [`FlowRun::command`](crate::flows::FlowRun::command).
+    fn command(&self, id: RunId, command: &RawJson) -> Result<Vec<RuntimeCommand>>;
 }

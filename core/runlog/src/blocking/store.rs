@@ -157,6 +157,9 @@ waiting! {
     /// The context of one agent instance.
     fn context(&self, instance: InstanceId) -> Result<Context>;
 
+    /// Whether it was opened for reading only.
+    now fn is_read_only(&self) -> bool;
+
     /// Where the log is kept.
     now fn backend(&self) -> &Arc<dyn Backend>;
 

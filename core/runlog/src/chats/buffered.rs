@@ -61,6 +61,11 @@ impl BufferedMessage {
         unwritten_bytes(self.written, self.bytes)
     }
 
+    pub(super) fn rename(&mut self, id: &str) {
+        id.clone_into(&mut self.message.message_id);
+        self.bytes += id.len();
+    }
+
     pub(super) fn append(&mut self, text: &str, bytes: usize) {
         self.appended.push_str(text);
         self.bytes = bytes;
@@ -84,12 +89,12 @@ impl BufferedMessage {
                     message_id,
                     message_type,
                     props,
-                    updated_at,
+                    updated_at_ms: at_ms,
                     ..
                 } = self.finished();
                 Some(ChatEvent::MessageUpdated {
                     message_id,
-                    at: updated_at,
+                    at_ms,
                     updates: Updates::new()
                         .with("type", RawJson::string(&message_type))
                         .with("props", props),
@@ -170,7 +175,7 @@ impl BufferedStep {
                 }
                 Some(ChatEvent::StepUpdated {
                     step_id: settled.step_id,
-                    at: settled.updated_at,
+                    at_ms: settled.updated_at_ms,
                     updates,
                 })
             }

@@ -1,7 +1,7 @@
 //! The part of a chat that a copy of its session contains: messages and steps, up to the point of the copy.
 
 use runlog_log::{Direction, Expected, Op, ReadOptions, Record, Sequence};
-use runlog_model::{ChatEvent, ChatRole, EncodedEvent, SessionId, Timestamp};
+use runlog_model::{ChatEvent, ChatRole, EncodedEvent, SessionId};
 
 use crate::{Result, Store, kernel::records::chat_stream};
 
@@ -25,7 +25,7 @@ pub(crate) struct CopiedChat {
     /// Marks for the copy's fold that the events before it are another chat's.
     mark: EncodedEvent,
     /// When the last copied message was saved.
-    pub(crate) last_message_at: Option<Timestamp>,
+    pub(crate) last_message_at_ms: Option<u64>,
 }
 
 impl Store {
@@ -59,8 +59,8 @@ impl Store {
             chat_id,
         }
         .encode()?;
-        let last_message_at = if point.is_some() {
-            self.last_message_at(source, at).await?
+        let last_message_at_ms = if point.is_some() {
+            self.last_message_at_ms(source, at).await?
         } else {
             None
         };
@@ -69,7 +69,7 @@ impl Store {
             copy,
             at,
             mark,
-            last_message_at,
+            last_message_at_ms,
         }))
     }
 
@@ -107,7 +107,7 @@ impl Store {
     }
 
     /// When the last message was saved, up to a sequence of a chat.
-    async fn last_message_at(&self, source: SessionId, at: Sequence) -> Result<Option<Timestamp>> {
+    async fn last_message_at_ms(&self, source: SessionId, at: Sequence) -> Result<Option<u64>> {
         let mut next = Some(at);
         while let Some(last) = next {
             let direction = Direction::Backward;
@@ -124,7 +124,7 @@ impl Store {
                 .iter()
                 .find(|record| saved_by(record).is_some());
             if let Some(record) = saved {
-                return Ok(Some(Timestamp(record.time_ms)));
+                return Ok(Some(record.time_ms));
             }
         }
         Ok(None)

@@ -7,7 +7,7 @@ use std::{
 
 use runlog_model::{
     ChatEvent, ChatMessage, ChatRequest, ChatRole, RawJson, RequestDetails, Space, Step, StepDiffs,
-    StepStatus, StepType, Timestamp, json::string_bytes,
+    StepStatus, StepType, json::string_bytes, time,
 };
 
 use super::{
@@ -19,6 +19,7 @@ use super::{
     },
     stack::{CallStack, StackNode},
     store::{already_exists, check_chat, not_found},
+    taken_ids::NewIds,
 };
 #[cfg(doc)]
 use crate::ErrorKind;
@@ -151,8 +152,8 @@ impl RequestDraft {
                 .assistant_id
                 .get_or_insert_with(|| self.stack.top().assistant_id.clone());
         }
-        message.created_at = message.created_at.or(self.now());
-        message.updated_at = message.updated_at.or(message.created_at);
+        message.created_at_ms = time::or(message.created_at_ms, self.now());
+        message.updated_at_ms = time::or(message.updated_at_ms, message.created_at_ms);
         let bytes = message_bytes(&message);
         check_size(bytes)?;
         self.message_indexes.insert(id.clone(), self.messages.len());
@@ -175,7 +176,7 @@ impl RequestDraft {
         let after = buffered.bytes + string_bytes(text);
         check_size(after)?;
         buffered.append(text, after);
-        buffered.message.updated_at = now;
+        buffered.message.updated_at_ms = now;
         Ok(())
     }
 
@@ -204,7 +205,7 @@ impl RequestDraft {
         let message = ChatMessage {
             message_type: message_type.into(),
             props,
-            updated_at: now,
+            updated_at_ms: now,
             ..buffered.message.clone()
         };
         message.check()?;
@@ -297,7 +298,7 @@ impl RequestDraft {
             status,
             output,
             error,
-            updated_at: now,
+            updated_at_ms: now,
             ..step.clone()
         };
         ended.check()?;
@@ -317,6 +318,17 @@ impl RequestDraft {
     /// The message ids chosen by the caller.
     pub(super) fn given_ids(&self) -> &[String] {
         &self.given_ids
+    }
+
+    /// Gives messages whose ids are taken fresh ones. The caller goes on naming them as they were sent.
+    pub(super) fn rename(&mut self, new_ids: &NewIds) {
+        for (id, new) in new_ids {
+            if let Some(index) = self.message_indexes.get(id).copied() {
+                self.messages[index].rename(new);
+                self.message_indexes.insert(new.clone(), index);
+            }
+        }
+        self.given_ids.retain(|id| !new_ids.contains_key(id));
     }
 
     /// Whether a step was started here.
@@ -430,8 +442,8 @@ impl RequestDraft {
             delegate_step_id: node.delegate_step_id.clone(),
             stack_depth: node.depth,
             space_snapshot: Some(self.snapshot.get_or_init(|| self.space.snapshot()).clone()),
-            created_at: now,
-            updated_at: now,
+            created_at_ms: now,
+            updated_at_ms: now,
             ..Step::new(
                 self.request_id(),
                 &node.assistant_id,
@@ -441,8 +453,8 @@ impl RequestDraft {
         }
     }
 
-    fn now(&self) -> Timestamp {
-        Timestamp(self.backend.now_ms())
+    fn now(&self) -> u64 {
+        self.backend.now_ms()
     }
 
     fn message_mut(&mut self, id: &str) -> Result<&mut BufferedMessage> {

@@ -1,7 +1,6 @@
 //! Writing a request whose buffer is dropped before it has ended.
 
 use std::{
-    collections::HashMap,
     pin::pin,
     sync::Arc,
     task::{Context, Poll, Waker},
@@ -15,7 +14,8 @@ use runlog_model::{ChatEvent, ChatIdOf, SessionId};
 use super::{
     RequestBuffer, RequestEnd,
     draft::Part,
-    flush::{RequestFlush, place_of, without_gone},
+    flush::{RequestFlush, place_of, renamed, without_gone},
+    taken_ids::NewIds,
     write::Prepared,
 };
 use crate::{Result, Store, backend::Backend, kernel::chats::Reserved};
@@ -40,6 +40,7 @@ impl Drop for RequestBuffer {
         let write_under = |key: &[u8; 16], prepared: &Prepared, expected| {
             wait_for(&*backend, Batch::new(prepared.ops(expected)).with_key(key))
         };
+        let _ = self.rename_refused();
         let mut ids = Ids::of(&self.store, self.session);
         // Later steps may be saved as differences from those of this part, so that it is tried twice. Its key keeps it
         // from being written twice.
@@ -133,7 +134,7 @@ struct Ids<'a> {
     session: SessionId,
     reserved: Vec<Reserved>,
     /// The new one for each that is taken.
-    new: HashMap<String, String>,
+    new: NewIds,
 }
 
 impl<'a> Ids<'a> {
@@ -142,7 +143,7 @@ impl<'a> Ids<'a> {
             store,
             session,
             reserved: Vec::new(),
-            new: HashMap::new(),
+            new: NewIds::new(),
         }
     }
 
@@ -169,18 +170,9 @@ impl<'a> Ids<'a> {
     }
 
     /// The events with these ids.
-    fn given(&self, mut events: Vec<ChatEvent>) -> Vec<ChatEvent> {
-        for event in &mut events {
-            let id = match event {
-                ChatEvent::MessageSaved(message) => &mut message.message_id,
-                ChatEvent::MessageUpdated { message_id, .. } => message_id,
-                _ => continue,
-            };
-            if let Some(new) = self.new.get(id) {
-                id.clone_from(new);
-            }
-        }
-        events
+    fn given(&self, events: Vec<ChatEvent>) -> Vec<ChatEvent> {
+        let events = events.into_iter();
+        events.map(|event| renamed(event, &self.new)).collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use runlog_model::{ChatEvent, ChatRequest, RequestStatus, Step, StepStatus, StepType, Timestamp};
+use runlog_model::{ChatEvent, ChatRequest, RequestStatus, Step, StepStatus, StepType};
 use serde::Deserialize;
 
 use super::sizes;
@@ -36,7 +36,7 @@ impl RequestEnd {
 }
 
 /// The event with the record of an ended request.
-pub(super) fn ended(request: &ChatRequest, end: &RequestEnd, now: Timestamp) -> ChatEvent {
+pub(super) fn ended(request: &ChatRequest, end: &RequestEnd, now: u64) -> ChatEvent {
     let (status, error) = match end {
         RequestEnd::Completed => (RequestStatus::Completed, None),
         RequestEnd::Interrupted => (RequestStatus::Interrupted, None),
@@ -48,14 +48,14 @@ pub(super) fn ended(request: &ChatRequest, end: &RequestEnd, now: Timestamp) -> 
     ChatEvent::RequestSaved(Box::new(ChatRequest {
         status,
         error,
-        updated_at: now,
+        updated_at_ms: now,
         ..request.clone()
     }))
 }
 
 /// The steps with their final statuses. A delegate step that waits for a running step stays `running`, so that it is
 /// completed when that one is resumed and returns.
-pub(super) fn settled(steps: &[&Step], end: &RequestEnd, now: Timestamp) -> Vec<Step> {
+pub(super) fn settled(steps: &[&Step], end: &RequestEnd, now: u64) -> Vec<Step> {
     let running = |step: &&&Step| step.status == StepStatus::Running;
     // A node names the step that waits for it. If it doesn't, all delegate steps of its caller wait for it.
     let (mut waiting_steps, mut waiting_stacks) = (HashSet::new(), HashSet::new());
@@ -77,7 +77,7 @@ pub(super) fn settled(steps: &[&Step], end: &RequestEnd, now: Timestamp) -> Vec<
         if step.status != StepStatus::Running || (waits && *end != RequestEnd::Completed) {
             return step;
         }
-        step.updated_at = now;
+        step.updated_at_ms = now;
         step.status = match end {
             RequestEnd::Completed => StepStatus::Completed,
             RequestEnd::Interrupted => StepStatus::Interrupted,

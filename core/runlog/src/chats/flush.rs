@@ -1,6 +1,9 @@
 //! Writing the buffered part of a request while the request continues.
 
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use runlog_log::{Batch, Expected, Sequence};
 use runlog_model::{ChatEvent, ChatIdOf, SessionId};
@@ -9,6 +12,7 @@ use super::{
     draft,
     pages::is_in_order,
     store::already_exists,
+    taken_ids::NewIds,
     write::{Of, Prepared},
 };
 use crate::{Result, Store, kernel::records::chat_stream};
@@ -27,14 +31,46 @@ pub(super) struct Part {
     /// Whether their place is looked up.
     pub(super) is_placed: bool,
     pub(super) key: [u8; 16],
+    /// The fresh ids of its messages whose own were taken when it was to be written.
+    pub(super) new_ids: Mutex<NewIds>,
+}
+
+impl Part {
+    pub(super) fn new_ids(&self) -> NewIds {
+        let new_ids = self.new_ids.lock();
+        new_ids.unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 impl RequestFlush {
     /// Writes it. Durable when it returns.
     ///
     /// # Errors
-    /// As [`RequestBuffer::flush`](super::RequestBuffer::flush).
+    /// As [`RequestBuffer::flush`](super::RequestBuffer::flush). After
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists), [`start_flush`](super::RequestBuffer::start_flush) gives the
+    /// part to write instead.
     pub async fn write(&self) -> Result<()> {
+        let Err(error) = self.try_write().await else {
+            return Ok(());
+        };
+        let Some(draft::Part { given_ids, .. }) = &self.0.looked_up else {
+            return Err(error);
+        };
+        let mut new_ids = self.0.new_ids();
+        let refused = self
+            .0
+            .store
+            .refused(self.0.session, given_ids, error, &mut new_ids);
+        let refused = refused.await;
+        *self
+            .0
+            .new_ids
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = new_ids;
+        Err(refused)
+    }
+
+    async fn try_write(&self) -> Result<()> {
         let Part {
             store,
             session,
@@ -69,6 +105,44 @@ impl RequestFlush {
             }
         }
     }
+}
+
+impl RequestFlush {
+    /// If it was refused for ids that are taken, what to write instead, with the fresh ids.
+    pub(super) fn with_new_ids(&self) -> Result<Option<(Self, NewIds)>> {
+        let (part, new_ids) = (&self.0, self.0.new_ids());
+        let Some(of) = part.looked_up.as_ref().filter(|_| !new_ids.is_empty()) else {
+            return Ok(None);
+        };
+        let events = of.events.clone();
+        let events: Vec<_> = events.into_iter().map(|it| renamed(it, &new_ids)).collect();
+        let is_own = |id: &&String| !new_ids.contains_key(*id);
+        let given_ids = of.given_ids.iter().filter(is_own).cloned().collect();
+        let now = part.store.backend().now_ms();
+        let part = Part {
+            store: part.store.clone(),
+            session: part.session,
+            prepared: Prepared::new(part.session, events.clone(), None, now)?,
+            looked_up: Some(draft::Part { events, given_ids }),
+            is_placed: part.is_placed,
+            key: part.key,
+            new_ids: Mutex::default(),
+        };
+        Ok(Some((Self(Arc::new(part)), new_ids)))
+    }
+}
+
+/// The event with the fresh id of its message.
+pub(super) fn renamed(mut event: ChatEvent, new_ids: &NewIds) -> ChatEvent {
+    let id = match &mut event {
+        ChatEvent::MessageSaved(message) => &mut message.message_id,
+        ChatEvent::MessageUpdated { message_id, .. } => message_id,
+        _ => return event,
+    };
+    if let Some(new) = new_ids.get(id) {
+        id.clone_from(new);
+    }
+    event
 }
 
 /// Whether events change messages that are in the store already. They are written on condition that the chat is as it was

@@ -81,10 +81,10 @@ impl Chats {
             if report.is_over(options) {
                 break;
             }
-            let session = chat_of(text).and_then(|(chat, deleted_at)| {
+            let session = chat_of(text).and_then(|(chat, deleted_at_ms)| {
                 let session = self.session_of(chat)?;
                 Ok(Session {
-                    deleted_at_ms: deleted_at.map(|at| at.0),
+                    deleted_at_ms,
                     ..session
                 })
             });

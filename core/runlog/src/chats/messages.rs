@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use runlog_model::{
     ChatEvent, ChatIdOf, ChatMessage, ChatRequest, ChatRole, MessageFilter, Page, SessionId,
-    Timestamp, Updates,
+    Updates, time,
 };
 
 use serde::{Deserialize, Serialize};
@@ -216,10 +216,8 @@ impl Chats {
             message.message_id = self.store.backend().new_id().to_string();
         }
         chat.clone_into(&mut message.chat_id);
-        message.created_at = message
-            .created_at
-            .or(Timestamp(self.store.backend().now_ms()));
-        message.updated_at = message.updated_at.or(message.created_at);
+        message.created_at_ms = time::or(message.created_at_ms, self.store.backend().now_ms());
+        message.updated_at_ms = time::or(message.updated_at_ms, message.created_at_ms);
         Ok(message)
     }
 
@@ -233,6 +231,16 @@ impl Chats {
         filter: &MessageFilter,
     ) -> Result<Vec<ChatMessage>> {
         let session = self.session_id(chat_id).await?;
+        let messages = self.messages_in(session, filter).await;
+        self.check_still_there(chat_id, session).await?;
+        messages
+    }
+
+    async fn messages_in(
+        &self,
+        session: SessionId,
+        filter: &MessageFilter,
+    ) -> Result<Vec<ChatMessage>> {
         let shared = match self.fold_for(session, filter).await? {
             Some(fold) => fold,
             None => {
@@ -294,6 +302,16 @@ impl Chats {
     ) -> Result<Page<ChatMessage>> {
         check_limit(options.limit)?;
         let session = self.session_id(chat_id).await?;
+        let page = self.page_in(session, options).await;
+        self.check_still_there(chat_id, session).await?;
+        page
+    }
+
+    async fn page_in(
+        &self,
+        session: SessionId,
+        options: &ListMessages,
+    ) -> Result<Page<ChatMessage>> {
         let filter = options.filter();
         let bound = (session, &filter, options.newest_first, &options.start_after);
         let cursor = Cursor::read(options.cursor.as_deref(), CursorKind::ChatMessages, &bound)?;
@@ -369,6 +387,12 @@ impl Chats {
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such chat, or it was deleted.
     pub async fn count_messages(&self, chat_id: &str, filter: &MessageFilter) -> Result<usize> {
         let session = self.session_id(chat_id).await?;
+        let count = self.count_in(session, filter).await;
+        self.check_still_there(chat_id, session).await?;
+        count
+    }
+
+    async fn count_in(&self, session: SessionId, filter: &MessageFilter) -> Result<usize> {
         let fold = match self.fold_for(session, filter).await? {
             Some(fold) => fold,
             None => {
@@ -390,19 +414,19 @@ impl Chats {
     /// is refused.
     pub async fn update_message(&self, message_id: &str, updates: &Updates) -> Result<ChatMessage> {
         let session = self.store.chat_with(ChatIdOf::Message, message_id).await?;
-        let at = Timestamp(self.store.backend().now_ms());
+        let at_ms = self.store.backend().now_ms();
         let missing = || not_found("message", message_id);
         let mut updated = None;
         self.write(session, Of::Messages(&[message_id]), &mut |fold| {
             let message = fold.message(message_id).ok_or_else(missing)?;
-            let message = message.updated(updates, at)?;
+            let message = message.updated(updates, at_ms)?;
             if updates.get("sequence").is_some() {
                 message.check_moved()?;
             }
             updated = Some(message);
             Ok(vec![ChatEvent::MessageUpdated {
                 message_id: message_id.to_owned(),
-                at,
+                at_ms,
                 updates: updates.clone(),
             }])
         })
@@ -416,7 +440,7 @@ impl Chats {
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such chat, or one of the messages isn't in it.
     pub async fn delete_messages(&self, chat_id: &str, message_ids: &[&str]) -> Result<()> {
         let session = self.session_id(chat_id).await?;
-        let at = Timestamp(self.store.backend().now_ms());
+        let at_ms = self.store.backend().now_ms();
         self.write(session, Of::Messages(message_ids), &mut |fold| {
             if let Some(unknown) = message_ids.iter().find(|id| fold.message(id).is_none()) {
                 return Err(not_found("message", unknown));
@@ -427,7 +451,7 @@ impl Chats {
             let together = message_ids.chunks(ChatEvent::DELETED_TOGETHER_MAX);
             let deleted = together.map(|ids| ChatEvent::MessagesDeleted {
                 message_ids: ids.iter().map(|id| (*id).to_owned()).collect(),
-                at,
+                at_ms,
             });
             Ok(deleted.collect())
         })

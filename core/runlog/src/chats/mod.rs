@@ -30,6 +30,7 @@ mod stack;
 mod steps;
 mod steps_found;
 mod store;
+mod taken_ids;
 mod write;
 
 pub(crate) use copy::{CopiedChat, Point};
@@ -44,8 +45,7 @@ pub use requests::{ListRequests, UnfinishedRequest};
 pub use resume::{ResumeAction, Resumption, StackLevel};
 pub use runlog_model::{
     Chat, ChatFilter, ChatList, ChatMessage, ChatOrder, ChatRequest, ChatRole, ChatShare,
-    MessageFilter, RequestDetails, RequestStatus, Space, Step, StepStatus, StepType, Timestamp,
-    Updates,
+    MessageFilter, RequestDetails, RequestStatus, Space, Step, StepStatus, StepType, Updates,
 };
 pub use steps_found::ListSteps;
 pub use store::Chats;

@@ -2,9 +2,7 @@
 
 use std::collections::HashMap;
 
-use runlog_model::{
-    ChatEvent, ChatFold, FoldedStep, RawJson, Step, StepStatus, StepType, Timestamp, Updates,
-};
+use runlog_model::{ChatEvent, ChatFold, FoldedStep, RawJson, Step, StepStatus, StepType, Updates};
 
 use crate::Result;
 
@@ -99,7 +97,7 @@ pub(super) fn waiting_in<'a>(fold: &'a ChatFold, stack_id: &str) -> Option<&'a F
 pub(super) fn ended_with_request(
     fold: &ChatFold,
     resumed: &Step,
-    at: Timestamp,
+    at_ms: u64,
 ) -> Result<Vec<ChatEvent>> {
     let updates = Updates::new()
         .with("status", RawJson::string("completed"))
@@ -115,10 +113,10 @@ pub(super) fn ended_with_request(
         {
             continue;
         }
-        Step::updated(step, &updates, at)?;
+        Step::updated(step, &updates, at_ms)?;
         events.push(ChatEvent::StepUpdated {
             step_id: step.step_id.clone(),
-            at,
+            at_ms,
             updates: updates.clone(),
         });
     }

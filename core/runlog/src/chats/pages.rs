@@ -342,7 +342,7 @@ fn by_message(records: &[Record]) -> Result<HashMap<String, Change>> {
         let (ids, outcome) = match event {
             ChatEvent::MessageUpdated {
                 message_id,
-                at,
+                at_ms: at,
                 updates,
             } => (vec![message_id], Outcome::Updated(updates, at)),
             ChatEvent::MessagesDeleted { message_ids, .. } => (message_ids, Outcome::Deleted),

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use runlog_log::{Batch, Expected, Kind, Op, Position, ReadOptions, Sequence};
 use runlog_model::{
     ChatEvent, ChatFold, ChatIdOf, ChatMessage, ChatRole, KeptMessage, MessageFilter, RawJson,
-    SessionId, Timestamp, Updates, id_in_copy, kinds,
+    SessionId, Updates, id_in_copy, kinds,
 };
 
 use super::{Chats, cache::apply, pages::is_in_order, store::not_found, write::Prepared};
@@ -29,12 +29,12 @@ struct Found {
 }
 
 /// A time that makes no chat younger.
-const BEGINNING: Timestamp = Timestamp(1);
+const BEGINNING: u64 = 1;
 
-fn deleted(id: String, at: Timestamp) -> ChatEvent {
+fn deleted(id: String, at_ms: u64) -> ChatEvent {
     ChatEvent::MessagesDeleted {
         message_ids: vec![id],
-        at,
+        at_ms,
     }
 }
 
@@ -76,7 +76,7 @@ impl Chats {
         let mut attempts = self.store.attempts(chat_stream(chat)).await;
         loop {
             let named = self.named(chat, message_id).await?;
-            let at = Timestamp(backend.now_ms());
+            let at_ms = backend.now_ms();
             let found = self.sharing(named).await?;
             let all = found.iter().flat_map(|found| &found.kept.positions);
             let positions: BTreeSet<u64> = all.copied().collect();
@@ -85,10 +85,10 @@ impl Chats {
                 // The id can't be read any more once the record is redacted, so the deletion is recorded separately.
                 let mut events = Vec::new();
                 if !self.follows_another(chat, &kept).await? {
-                    events = self.kept_sequences(chat, last, &positions, at).await?;
+                    events = self.kept_sequences(chat, last, &positions, at_ms).await?;
                 }
-                events.extend(kept.id.map(|id| deleted(id, at)));
-                gone.push((last, Prepared::new(chat, events, None, at.0)?));
+                events.extend(kept.id.map(|id| deleted(id, at_ms)));
+                gone.push((last, Prepared::new(chat, events, None, at_ms)?));
             }
             // A chat that was changed since it was read may have another version of the message.
             let mut ops: Vec<Op<'_>> = gone
@@ -131,7 +131,7 @@ impl Chats {
         chat: SessionId,
         last: Sequence,
         redacted: &BTreeSet<u64>,
-        at: Timestamp,
+        at_ms: u64,
     ) -> Result<Vec<ChatEvent>> {
         let backend = &**self.store.backend();
         let mut then = ChatFold::new();
@@ -159,7 +159,7 @@ impl Chats {
             if kept.sequence != message.sequence {
                 events.push(ChatEvent::MessageUpdated {
                     message_id: kept.message_id.clone(),
-                    at: kept.updated_at,
+                    at_ms: kept.updated_at_ms,
                     updates: Updates::new().with("sequence", RawJson::from_value(&kept.sequence)?),
                 });
             }
@@ -169,11 +169,11 @@ impl Chats {
             let place = ChatMessage {
                 sequence: now.last_message_sequence(),
                 message_id: backend.new_id().to_string(),
-                created_at: BEGINNING,
+                created_at_ms: BEGINNING,
                 ..ChatMessage::text(ChatRole::User, "")
             };
             let id = place.message_id.clone();
-            events.extend([ChatEvent::MessageSaved(Box::new(place)), deleted(id, at)]);
+            events.extend([ChatEvent::MessageSaved(Box::new(place)), deleted(id, at_ms)]);
         }
         Ok(events)
     }

@@ -3,15 +3,12 @@
 use std::{
     fmt,
     ops::{Deref, DerefMut},
-    sync::Arc,
+    sync::{Arc, Mutex},
 };
-
-use futures_util::FutureExt;
 
 use runlog_log::{Batch, Expected};
 use runlog_model::{
     ChatEvent, ChatIdOf, ChatMessage, ChatRequest, ChatRole, RequestStatus, SessionId, Space, Step,
-    Timestamp,
 };
 use serde::Deserialize;
 
@@ -21,7 +18,7 @@ use super::{
     open_steps::{ended_with_request, has_other_open_steps},
     resume::{check_resumable, delegate_of},
     stack::{CallStack, StackNode},
-    store::already_exists,
+    taken_ids::NewIds,
     write::Prepared,
 };
 use crate::{
@@ -96,6 +93,8 @@ pub struct RequestBuffer {
     claim: Option<Claim>,
     /// The id that the caller gave the root of the stack, until it is written.
     _reserved_node: Option<Reserved>,
+    /// The ids that the caller gave messages: no other chat saves anything with one before this has ended.
+    reserved_messages: Vec<Reserved>,
 }
 
 impl Chats {
@@ -162,7 +161,7 @@ impl Chats {
         request_id: String,
         assistant_id: String,
     ) -> ChatRequest {
-        let now = Timestamp(self.store.backend().now_ms());
+        let now = self.store.backend().now_ms();
         ChatRequest {
             request_id,
             chat_id: self.chat_id_of(session),
@@ -172,8 +171,8 @@ impl Chats {
             run_id: None,
             usage: None,
             metadata: None,
-            created_at: now,
-            updated_at: now,
+            created_at_ms: now,
+            updated_at_ms: now,
         }
     }
 
@@ -251,6 +250,7 @@ impl Chats {
             resumed,
             claim,
             _reserved_node: reserved_node,
+            reserved_messages: Vec::new(),
         }
     }
 }
@@ -259,19 +259,17 @@ impl RequestBuffer {
     /// Adds a message, and returns its id. Chat, request and assistant are filled in if they are left out.
     ///
     /// # Errors
-    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) for an id that the chat or the request has already,
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) or [`TooLarge`](crate::ErrorKind::TooLarge) for what can't be
-    /// saved.
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) for an id that the request, its chat or another chat has
+    /// already, [`InvalidInput`](crate::ErrorKind::InvalidInput) or [`TooLarge`](crate::ErrorKind::TooLarge) for what
+    /// can't be saved.
     pub fn send(&mut self, message: ChatMessage) -> Result<String> {
-        let id = &message.message_id;
-        if !id.is_empty() {
-            // A remote backend isn't waited for; `finish` then reports the error.
-            let has = self.store.has_message(self.session, id).now_or_never();
-            if matches!(has, Some(Ok(true))) {
-                return Err(already_exists("message", id, "an update changes it"));
-            }
-        }
-        self.draft.send(message)
+        let reserved = match message.message_id.as_str() {
+            "" => None,
+            id => Some(self.store.reserve_sent(self.session, id)?),
+        };
+        let id = self.draft.send(message)?;
+        self.reserved_messages.extend(reserved);
+        Ok(id)
     }
 
     /// Writes everything buffered so far as one atomic batch, with unfinished steps as `running`: a crash then loses
@@ -305,7 +303,8 @@ impl RequestBuffer {
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when the chat was deleted meanwhile,
-    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when a message that was sent has an id that is taken by now,
+    /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when a message that was sent has an id that is taken by now:
+    /// nothing is written then, and the next call writes the message with a fresh id, which the error tells,
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the request has ended; else those of the storage.
     pub async fn flush(&mut self) -> Result<()> {
         while let Some(flush) = self.start_flush()? {
@@ -324,6 +323,7 @@ impl RequestBuffer {
         if self.written {
             return Err(ended_already());
         }
+        self.rename_refused()?;
         if self.flushing.is_none() {
             self.check_live()?;
             let is_placed = self.draft.is_placed();
@@ -340,9 +340,20 @@ impl RequestBuffer {
                 looked_up: (is_placed || have_changes(&part.events)).then_some(part),
                 is_placed,
                 store,
+                new_ids: Mutex::default(),
             })));
         }
         Ok(self.flushing.clone())
+    }
+
+    /// If the part that is to be written was refused for ids that are taken, makes it one with fresh ids.
+    pub(super) fn rename_refused(&mut self) -> Result<()> {
+        let flushing = self.flushing.as_ref().map(RequestFlush::with_new_ids);
+        if let Some((flush, new_ids)) = flushing.transpose()?.flatten() {
+            self.draft.rename(&new_ids);
+            self.flushing = Some(flush);
+        }
+        Ok(())
     }
 
     /// Marks a part as written.
@@ -360,7 +371,7 @@ impl RequestBuffer {
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when the chat was deleted meanwhile,
     /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when a message that was sent has an id that is taken by now:
-    /// nothing is written then, and a drop writes the message with another id,
+    /// nothing is written then, and the next call writes the message with a fresh id, which the error tells,
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it was written already; else those of the storage.
     pub async fn finish(&mut self, end: RequestEnd) -> Result<()> {
         if self.written {
@@ -373,10 +384,22 @@ impl RequestBuffer {
             flush.write().await?;
             self.flushed(&flush);
         }
-        let prepared = self.commit(&end).await?;
+        let prepared = match self.commit(&end).await {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                let (given_ids, mut new_ids) = (self.draft.given_ids(), NewIds::new());
+                let refused = self
+                    .store
+                    .refused(self.session, given_ids, error, &mut new_ids);
+                let refused = refused.await;
+                self.draft.rename(&new_ids);
+                return Err(refused);
+            }
+        };
         self.written = true;
         prepared.notify_catalog(&self.store).await;
         self.claim = None;
+        self.reserved_messages.clear();
         Ok(())
     }
 
@@ -403,7 +426,7 @@ impl RequestBuffer {
             let mut events = without_gone(&self.store, self.session, events.clone()).await?;
             if let (Some(resumed), RequestEnd::Completed) = (&self.resumed, end) {
                 let shared = self.store.chat_fold(self.session).await?;
-                let now = Timestamp(backend.now_ms());
+                let now = backend.now_ms();
                 let fold = shared.read();
                 events.extend(ended_with_request(&fold, resumed, now)?);
                 if has_other_open_steps(&fold, resumed, &events, |id| self.draft.has_step(id))? {

@@ -1,6 +1,6 @@
 //! The requests of chats: the record of one, and the unfinished ones of the whole store.
 
-use runlog_model::{ChatIdOf, ChatRequest, OpenRequest, Page, RequestStatus, SessionId, Timestamp};
+use runlog_model::{ChatIdOf, ChatRequest, OpenRequest, Page, RequestStatus, SessionId};
 use serde::{Deserialize, Serialize};
 
 use super::Chats;
@@ -78,9 +78,9 @@ pub struct UnfinishedRequest {
     /// process that writes it may be.
     pub is_live: Option<bool>,
     /// When it was begun.
-    pub created_at: Timestamp,
+    pub created_at_ms: u64,
     /// When it was interrupted, or failed.
-    pub updated_at: Timestamp,
+    pub updated_at_ms: u64,
 }
 
 impl Chats {
@@ -141,8 +141,8 @@ impl Chats {
                         assistant_id: request.assistant_id.clone(),
                         status: request.status,
                         is_live,
-                        created_at: request.created_at,
-                        updated_at: request.updated_at,
+                        created_at_ms: request.created_at_ms,
+                        updated_at_ms: request.updated_at_ms,
                     });
                 }
                 Page { items, next: None }

@@ -2,7 +2,7 @@
 
 use runlog_model::{
     ChatEvent, ChatFold, ChatIdOf, ChatRequest, FoldedStep, RawJson, RequestStatus, SessionId,
-    Space, Step, StepStatus, Timestamp, Updates,
+    Space, Step, StepStatus, Updates,
 };
 
 use super::{
@@ -175,8 +175,8 @@ impl Chats {
         check_given(request_id)?;
         let session = self.store.chat_with(ChatIdOf::Request, request_id).await?;
         let _claim = self.store.claims().take(session, request_id)?;
-        let at = Timestamp(self.store.backend().now_ms());
-        let updates = Updates::new().with("dismissed_at", RawJson::from_value(&at)?);
+        let at_ms = self.store.backend().now_ms();
+        let updates = Updates::new().with("dismissed_at", RawJson::from_value(&at_ms)?);
         let plan = |fold: &ChatFold| {
             let open = fold
                 .steps_of_request(request_id)
@@ -184,11 +184,11 @@ impl Chats {
                 .filter(|step| step.can_resume());
             let dismissed = |step: &FoldedStep| ChatEvent::StepUpdated {
                 step_id: step.step_id.clone(),
-                at,
+                at_ms,
                 updates: updates.clone(),
             };
             let mut events: Vec<_> = open.map(dismissed).collect();
-            events.extend(over(fold, request_id, RequestStatus::Dismissed, at));
+            events.extend(over(fold, request_id, RequestStatus::Dismissed, at_ms));
             Ok(events)
         };
         self.write_steps(session, &plan).await
@@ -208,25 +208,25 @@ impl Chats {
         output: &RawJson,
     ) -> Result<Vec<Step>> {
         let id = resumption.step.step_id.as_str();
-        let at = Timestamp(self.store.backend().now_ms());
+        let at_ms = self.store.backend().now_ms();
         let plan = |fold: &ChatFold| {
             let step = fold.step(id).ok_or_else(|| not_found("step", id))?;
             let caller = waiting_for(fold, step);
-            let mut events = vec![completed(step, output.clone(), at)?];
+            let mut events = vec![completed(step, output.clone(), at_ms)?];
             for other in fold.steps_of_stack(&step.stack_id) {
                 let may_be_same = other.step_type == step.step_type
                     && other.step_id != step.step_id
                     && other.status.can_resume();
                 if may_be_same && other.has_input_of(step)? {
-                    events.push(completed(other, output.clone(), at)?);
+                    events.push(completed(other, output.clone(), at_ms)?);
                 }
             }
             if let Some(caller) = caller {
-                events.push(completed(caller, response(output)?, at)?);
+                events.push(completed(caller, response(output)?, at_ms)?);
             }
             if leaves_none_open(fold, &step.request_id, &events) {
                 let status = RequestStatus::Completed;
-                events.extend(over(fold, &step.request_id, status, at));
+                events.extend(over(fold, &step.request_id, status, at_ms));
             }
             Ok(events)
         };
@@ -245,17 +245,17 @@ impl Chats {
         stack_id: &str,
         output: &RawJson,
     ) -> Result<Step> {
-        let at = Timestamp(self.store.backend().now_ms());
+        let at_ms = self.store.backend().now_ms();
         let plan = |fold: &ChatFold| {
             let below = fold.steps_of_stack(stack_id);
             let waiting = below.first().and_then(|step| waiting_for(fold, step));
             let waiting = waiting.ok_or_else(|| {
                 Error::not_found(format!("no delegate step waits for the stack {stack_id:?}"))
             })?;
-            let mut events = vec![completed(waiting, response(output)?, at)?];
+            let mut events = vec![completed(waiting, response(output)?, at_ms)?];
             if leaves_none_open(fold, &waiting.request_id, &events) {
                 let status = RequestStatus::Completed;
-                events.extend(over(fold, &waiting.request_id, status, at));
+                events.extend(over(fold, &waiting.request_id, status, at_ms));
             }
             Ok(events)
         };
@@ -288,19 +288,14 @@ impl Chats {
 }
 
 /// The event that completes a request; `None` if it is completed already, or if only its steps were saved.
-fn over(
-    fold: &ChatFold,
-    request_id: &str,
-    status: RequestStatus,
-    at: Timestamp,
-) -> Option<ChatEvent> {
+fn over(fold: &ChatFold, request_id: &str, status: RequestStatus, at_ms: u64) -> Option<ChatEvent> {
     let request = fold.request(request_id)?;
     if request.status.is_over() {
         return None;
     }
     Some(ChatEvent::RequestSaved(Box::new(ChatRequest {
         status,
-        updated_at: at,
+        updated_at_ms: at_ms,
         ..request.clone()
     })))
 }
@@ -395,7 +390,7 @@ pub(super) fn delegate_of(steps: &[Step]) -> Option<String> {
     steps.iter().find_map(|step| step.delegate_step_id.clone())
 }
 
-fn completed(step: &Step, output: RawJson, at: Timestamp) -> Result<ChatEvent> {
+fn completed(step: &Step, output: RawJson, at_ms: u64) -> Result<ChatEvent> {
     // A step that was completed by the end of its request has no output yet.
     let lacks_output = step.status == StepStatus::Completed && step.output.is_none();
     if !step.status.can_resume() && !lacks_output {
@@ -411,10 +406,10 @@ fn completed(step: &Step, output: RawJson, at: Timestamp) -> Result<ChatEvent> {
         .with("status", RawJson::string("completed"))
         .with("output", output)
         .with("error", RawJson::null());
-    step.updated(&updates, at)?;
+    step.updated(&updates, at_ms)?;
     Ok(ChatEvent::StepUpdated {
         step_id: step.step_id.clone(),
-        at,
+        at_ms,
         updates,
     })
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use runlog_model::{ChatEvent, ChatIdOf, FoldedStep, Page, Step, StepDiffs, Timestamp, Updates};
+use runlog_model::{ChatEvent, ChatIdOf, FoldedStep, Page, Step, StepDiffs, Updates, time};
 
 use super::{
     Chats,
@@ -152,8 +152,8 @@ impl Chats {
         if step.step_id.is_empty() {
             step.step_id = self.store.backend().new_id().to_string();
         }
-        step.created_at = step.created_at.or(Timestamp(self.store.backend().now_ms()));
-        step.updated_at = step.updated_at.or(step.created_at);
+        step.created_at_ms = time::or(step.created_at_ms, self.store.backend().now_ms());
+        step.updated_at_ms = time::or(step.updated_at_ms, step.created_at_ms);
         Ok(step)
     }
 
@@ -165,18 +165,18 @@ impl Chats {
     /// [`TooLarge`](crate::ErrorKind::TooLarge) for a field that is refused.
     pub async fn update_step(&self, step_id: &str, updates: &Updates) -> Result<Step> {
         let session = self.store.chat_with(ChatIdOf::Step, step_id).await?;
-        let at = Timestamp(self.store.backend().now_ms());
+        let at_ms = self.store.backend().now_ms();
         self.write(session, Of::Step(step_id), &mut |fold| {
             let step = fold
                 .step(step_id)
                 .ok_or_else(|| not_found("step", step_id))?;
-            let updated = Step::updated(step, updates, at)?;
+            let updated = Step::updated(step, updates, at_ms)?;
             if updates.get("sequence").is_some() {
                 updated.check_moved()?;
             }
             Ok(vec![ChatEvent::StepUpdated {
                 step_id: step_id.to_owned(),
-                at,
+                at_ms,
                 updates: updates.clone(),
             }])
         })

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque, hash_map::Entry};
 
-use runlog_log::{Direction, FindOptions, Label, Position, Record};
+use runlog_log::{Direction, FindOptions, Label, Position, Record, StreamInfo};
 use runlog_model::{
     ChatEvent, ChatIdOf, FoldedStep, SessionId, Step, StepStatus, StepType, assistant_steps_label,
     kinds, status_steps_label, type_steps_label,
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::lookup::event_of;
 use crate::{
     Result, Store,
-    kernel::{lookup::live_session, shared_fold::SharedFold},
+    kernel::{lookup::live_session, records::chat_stream, shared_fold::SharedFold},
 };
 
 /// How many records of a label are read at once.
@@ -124,8 +124,10 @@ struct ChatOfSteps {
     is_live: bool,
     /// Its fold, if that is cached.
     whole: Option<SharedFold>,
-    /// Otherwise folds with the steps of one request each.
+    /// Otherwise folds with the steps of one request each,
     requests: HashMap<String, SharedFold>,
+    /// which are cached since its stream, and the redaction count of the store, were this.
+    read_at: Option<(StreamInfo, u64)>,
 }
 
 impl ChatOfSteps {
@@ -183,10 +185,16 @@ impl Store {
             true => self.kept_chat_fold(session).await?,
             false => None,
         };
+        let redactions = self.backend().redactions();
+        let info = match is_live && whole.is_none() {
+            true => self.backend().stream(chat_stream(session)).await?,
+            false => None,
+        };
         Ok(ChatOfSteps {
             is_live,
             whole,
             requests: HashMap::new(),
+            read_at: info.map(|info| (info, redactions)),
         })
     }
 
@@ -201,11 +209,23 @@ impl Store {
         let Some((step_id, request_id)) = self.listed_at(record, labels).await? else {
             return Ok(None);
         };
-        let fold = match chat.requests.get(&request_id) {
+        // A fold that was made before the record was written doesn't have its step, which would be left out of the list for good:
+        // a step that is listed behind it takes the next page past it.
+        let is_behind = |fold: &&SharedFold| fold.read().last_sequence() >= record.sequence.0;
+        let fold = match chat.requests.get(&request_id).filter(is_behind) {
             Some(fold) => fold.clone(),
             None => {
-                let of = ChatIdOf::Request;
-                let fold = self.steps_fold(session, of, &request_id).await?;
+                let known = chat
+                    .read_at
+                    .filter(|(info, _)| record.sequence <= info.last_sequence)
+                    .and_then(|at| self.chat_cache().steps.known(session, &request_id, at));
+                let fold = match known {
+                    Some(fold) => fold,
+                    None => {
+                        self.steps_fold(session, ChatIdOf::Request, &request_id)
+                            .await?
+                    }
+                };
                 chat.requests.insert(request_id, fold.clone());
                 fold
             }

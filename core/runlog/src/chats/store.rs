@@ -1,7 +1,7 @@
 //! [`Chats`]: creating, changing, deleting and listing chats.
 
 use runlog_model::{
-    CatalogEvent, Chat, ChatFilter, ChatList, ChatPlace, Session, SessionId, Timestamp, Updates,
+    CatalogEvent, Chat, ChatFilter, ChatList, ChatPlace, Session, SessionId, Updates, time,
 };
 
 use crate::{
@@ -87,12 +87,16 @@ impl Chats {
         let new = NewSession {
             id,
             name: Some(chat.chat_id.clone()).filter(|name| id.is_none() && !name.is_empty()),
-            created_at_ms: Some(chat.created_at.0).filter(|_| !chat.created_at.is_unset()),
+            created_at_ms: Some(chat.created_at_ms).filter(|at| *at != 0),
             ..NewSession::default()
         };
         let mut session = self.store.session_from(&new);
-        let updated_at = chat.updated_at.or(Timestamp(session.created_at_ms));
-        Chat { updated_at, ..chat }.write_to(&mut session);
+        let updated_at_ms = time::or(chat.updated_at_ms, session.created_at_ms);
+        Chat {
+            updated_at_ms,
+            ..chat
+        }
+        .write_to(&mut session);
         session.check()?;
         Ok(session)
     }
@@ -131,7 +135,7 @@ impl Chats {
                     .chat_session(chat_id)
                     .ok_or_else(|| chat_not_found(chat_id))?;
                 let mut changed = session.clone();
-                let chat = Chat::of(session, 0).updated(updates, Timestamp(at_ms))?;
+                let chat = Chat::of(session, 0).updated(updates, at_ms)?;
                 // A session that is used as a chat has no assistant until one is set.
                 if updates.get("assistant_id").is_some() {
                     chat.check_new()?;
@@ -242,6 +246,16 @@ impl Chats {
             .catalog
             .read(|catalog| catalog.chat_session(chat_id).map(|session| session.id));
         found.await?.ok_or_else(|| chat_not_found(chat_id))
+    }
+
+    /// An error if a chat was deleted while something was read of it. Retention and compactions drop its records bit by bit, so
+    /// what was found may be a part of it that it never was.
+    pub(super) async fn check_still_there(&self, chat_id: &str, session: SessionId) -> Result<()> {
+        match self.session_id(chat_id).await? {
+            now if now == session => Ok(()),
+            // Another has its id since.
+            _ => Err(chat_not_found(chat_id)),
+        }
     }
 
     pub(super) fn chat_id_of(&self, session: SessionId) -> String {

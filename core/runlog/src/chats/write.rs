@@ -2,8 +2,8 @@
 
 use runlog_log::{Batch, Expected, Op, Sequence};
 use runlog_model::{
-    CatalogEvent, ChatEvent, ChatFold, EncodedEvent, OpenRequest, SessionId, Timestamp,
-    limits::CHAT_SEQUENCE_MAX,
+    CatalogEvent, ChatEvent, ChatFold, EncodedEvent, OpenRequest, SessionId,
+    limits::CHAT_SEQUENCE_MAX, time,
 };
 
 use super::store::Chats;
@@ -99,7 +99,7 @@ impl Prepared {
     ) -> Result<Self> {
         let events = numbered(events, after);
         let made = events.iter().filter_map(|event| match event {
-            ChatEvent::MessageSaved(message) => Some(message.created_at.or(Timestamp(at_ms)).0),
+            ChatEvent::MessageSaved(message) => Some(time::or(message.created_at_ms, at_ms)),
             _ => event.saved_step().map(|_| 0),
         });
         let touched = made

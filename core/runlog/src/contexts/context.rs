@@ -11,6 +11,7 @@ use crate::{
 };
 
 /// The context of one agent instance. [`blocking::Context`](crate::blocking::Context) is its blocking counterpart.
+/// It reads messages; [`Contexts::get_events`] reads the events that they are recorded as.
 ///
 /// ```
 /// use runlog::{NewSession, RawJson, Store};

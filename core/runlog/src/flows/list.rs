@@ -49,6 +49,10 @@ impl Store {
 }
 
 impl Flows {
+    pub(super) fn store(&self) -> &Store {
+        &self.store
+    }
+
     /// One page of flows, newest first: those of runs, and those with ids of their own. The cost is that of the page,
     /// however many flows there are.
     ///

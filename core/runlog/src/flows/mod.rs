@@ -4,6 +4,7 @@
 
 mod carry;
 mod commands;
+mod leave;
 mod list;
 mod playback;
 mod resume;

@@ -119,6 +119,7 @@ impl FlowRun {
     }
 
     pub(super) fn of(store: &Store, run: RunId, state: RunSnapshot, last_sequence: u64) -> Self {
+        store.receive_requests();
         let live = store.shared.flows.shared().live().enter(run);
         let gate = store.runs().index().shared().gate(run);
         Self {

@@ -6,7 +6,7 @@
 //! and later writers wait for that. As long as no writer has lost there are no turns, and no writer waits.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     future::poll_fn,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     task::{Context, Poll, Waker},
@@ -18,8 +18,12 @@ use runlog_log::{Backend, Error, ErrorKind, Position, Result, StreamId};
 /// won, and costs no flush; so this bounds only the number of concurrent writers.
 const ATTEMPTS_MAX: u32 = 1_000;
 
-/// This many of the latest waiters watch whether the log grows: if all did, each write would wake them all twice.
+/// This many of the latest waiters watch whether the log grows: if all did, each write would wake them all.
 const WATCHING_MAX: u64 = 16;
+
+/// This many of those that wait longest are woken at the end of a turn: if all were, the writes of n writers would take n²
+/// wakes.
+const WOKEN_MAX: usize = 16;
 
 /// The queues of writers, by stream; all handles of a store share them.
 #[derive(Default)]
@@ -31,8 +35,8 @@ pub(crate) struct Queues {
 ///
 /// A turn ends with its holder's write. Waiting writers may also take it over once the log has grown since it began:
 /// the holder may be a future that is no longer polled, which must not block the others. Taking over a turn costs at
-/// most a conflict. For the same reason a turn is never handed to a particular waiter: all are woken, and the first
-/// that is polled takes it.
+/// most a conflict. For the same reason a turn is never handed to a particular waiter: several are woken, and the first
+/// that is polled takes it. Those that don't come are passed over at the next end.
 #[derive(Default)]
 struct Queue {
     turn: Mutex<Turn>,
@@ -44,7 +48,14 @@ struct Turn {
     last_id: u64,
     /// How many have waited so far.
     arrivals: u64,
-    waiting: Vec<Waker>,
+    /// By arrival: those that wait and weren't woken since they were polled.
+    waiting: BTreeMap<u64, Waker>,
+}
+
+/// One that waits for its turn. Dropped at the end of the wait, whether it has its turn or the caller gave up.
+struct Waiting {
+    queue: Arc<Queue>,
+    arrival: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -132,9 +143,31 @@ impl Queue {
                 return;
             }
             turn.holder = None;
-            std::mem::take(&mut turn.waiting)
+            turn.next_waiting()
         };
         waiting.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Waiting {
+    fn new(queue: Arc<Queue>) -> Self {
+        let arrival = queue.turn().arrive();
+        Self { queue, arrival }
+    }
+}
+
+impl Drop for Waiting {
+    /// One that was woken and never came, as its caller gave up, wakes others in its place.
+    fn drop(&mut self) {
+        let others = {
+            let mut turn = self.queue.turn();
+            let wasnt_woken = turn.waiting.remove(&self.arrival).is_some();
+            if wasnt_woken || turn.holder.is_some() {
+                return;
+            }
+            turn.next_waiting()
+        };
+        others.into_iter().for_each(Waker::wake);
     }
 }
 
@@ -166,14 +199,15 @@ impl Attempts<'_> {
 
     /// Waits for its turn.
     async fn wait(&mut self) {
-        let arrival = self.queue.turn().arrive();
+        let waiting = Waiting::new(self.queue.clone());
+        let arrival = waiting.arrival;
         let id = poll_fn(|context| {
             let holder = {
                 let mut turn = self.queue.turn();
                 let Some(holder) = turn.holder else {
                     return Poll::Ready(turn.take(self.end_of_log()));
                 };
-                turn.waiting.push(context.waker().clone());
+                turn.waiting.insert(arrival, context.waker().clone());
                 if arrival + WATCHING_MAX < turn.arrivals {
                     return Poll::Pending;
                 }
@@ -212,6 +246,12 @@ impl Turn {
         self.arrivals
     }
 
+    /// Takes out those that are to be woken now.
+    fn next_waiting(&mut self) -> Vec<Waker> {
+        let next = std::iter::from_fn(|| self.waiting.pop_first());
+        next.map(|(_, waker)| waker).take(WOKEN_MAX).collect()
+    }
+
     fn take(&mut self, since: Position) -> u64 {
         self.last_id += 1;
         self.holder = Some(Holder {
@@ -230,6 +270,12 @@ impl Drop for Attempts<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        pin::Pin,
+        sync::atomic::{AtomicU32, Ordering},
+        task::Wake,
+    };
+
     use pollster::block_on;
     use runlog_engine::{Embedded, SystemHost, Wait};
     use runlog_log::{Batch, Expected, NewRecord, Op};
@@ -274,6 +320,76 @@ mod tests {
         drop(lost);
         drop(second);
         assert!(third.as_mut().poll(context).is_ready());
+    }
+
+    /// Counts how often it is woken.
+    #[derive(Default)]
+    struct Wakes(AtomicU32);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    impl Wakes {
+        fn poll<F: Future>(self: &Arc<Self>, future: Pin<&mut F>) -> Poll<F::Output> {
+            future.poll(&mut Context::from_waker(&Waker::from(self.clone())))
+        }
+    }
+
+    #[test]
+    fn many_that_wait_are_woken_a_few_at_a_time_and_all_have_their_turn() {
+        const MANY: usize = 1000;
+        let (queues, backend) = (Queues::default(), backend());
+        append(&backend);
+        let mut first = block_on(queues.attempts(&backend, STREAM));
+        block_on(first.again(conflict())).unwrap();
+        let mut waiting: Vec<_> = (0..MANY)
+            .map(|_| {
+                let mut one = Box::pin(queues.attempts(&backend, STREAM));
+                let wakes = Arc::new(Wakes::default());
+                assert!(wakes.poll(one.as_mut()).is_pending());
+                (one, wakes)
+            })
+            .collect();
+        drop(first);
+        let (mut had_turn, mut woken, mut kept) = (0, 0, Vec::new());
+        loop {
+            let (coming, others): (Vec<_>, Vec<_>) = waiting
+                .into_iter()
+                .partition(|(_, wakes)| wakes.0.swap(0, Ordering::Relaxed) > 0);
+            waiting = others;
+            if coming.is_empty() {
+                break;
+            }
+            // Writes while the others come.
+            let mut holder = None;
+            for (mut one, wakes) in coming {
+                woken += 1;
+                match woken % 50 {
+                    // It gives up, as do all that are woken first.
+                    3 => {}
+                    _ if woken < 3 * WOKEN_MAX => {}
+                    // It isn't polled any more.
+                    5 => kept.push(one),
+                    _ => match wakes.poll(one.as_mut()) {
+                        Poll::Ready(attempts) => holder = Some(attempts),
+                        Poll::Pending => waiting.push((one, wakes)),
+                    },
+                }
+            }
+            had_turn += usize::from(holder.is_some());
+        }
+        assert_eq!(
+            waiting.len(),
+            0,
+            "{had_turn} had their turn, these wait for ever"
+        );
+        assert!(had_turn > MANY / 2);
+        assert!(woken <= MANY * WOKEN_MAX, "{woken} wakes");
+        // Those that weren't polled stop nobody.
+        drop(block_on(queues.attempts(&backend, STREAM)));
     }
 
     #[test]

@@ -151,10 +151,16 @@ fn check_head(bytes: &[u8], kind: Kind, filter: &impl Serialize) -> Result<()> {
     Ok(())
 }
 
+/// Why a text is no cursor, and what to do.
 fn unreadable(text: &str) -> Error {
+    let quoted = text.chars().take(60).collect::<String>();
+    let what = if text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        "the cursor was cut off, or something was added to it"
+    } else {
+        "a cursor is hexadecimal digits, but this one isn't hexadecimal digits"
+    };
     Error::invalid(format!(
-        "a cursor is hexadecimal digits and is given back as it came, but this one isn't: {:?}",
-        text.chars().take(60).collect::<String>()
+        "{what}; give it back whole, as its page told it, or list from the beginning: {quoted:?}"
     ))
 }
 
@@ -246,6 +252,32 @@ mod tests {
             let error = Cursor::decode(text, kind, &filter).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidInput, "{text} {kind:?}");
         }
+    }
+
+    #[test]
+    fn a_cursor_that_was_cut_is_told_so() {
+        let told = |text: &str| {
+            let error = Cursor::decode(text, Kind::Runs, &"f").unwrap_err();
+            error.to_string()
+        };
+        let text = Cursor::default().encode(Kind::Runs, &"f");
+        for cut in [
+            "",
+            "01",
+            &text[..30],
+            &text[..text.len() - 1],
+            &text[..text.len() - 2],
+        ] {
+            let told = told(cut);
+            assert!(told.contains("cut off"), "{cut}: {told}");
+            assert!(told.contains("list from the beginning"), "{cut}: {told}");
+        }
+        assert!(told(&format!("{text}00")).contains("added"));
+        let junk = told("no cursor");
+        assert!(junk.contains("isn't hexadecimal digits"), "{junk}");
+        let cut = encode_name("coder", Kind::Agents, &"p");
+        let error = read_name(Some(&cut[..10]), Kind::Agents, &"p").unwrap_err();
+        assert!(error.to_string().contains("cut off"), "{error}");
     }
 
     #[test]

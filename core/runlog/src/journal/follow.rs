@@ -1,4 +1,6 @@
-//! [`read_each`]: reads a stream page by page and passes on each record.
+//! [`read_each`]: reads a stream page by page and passes on each record; [`let_others_run`] between pages of what is long.
+
+use std::{future::poll_fn, task::Poll};
 
 use runlog_log::{ReadOptions, Record, Result, StreamId};
 
@@ -25,4 +27,18 @@ pub(crate) async fn read_each(
         page.records.iter().try_for_each(&mut *take)?;
     }
     Ok(())
+}
+
+/// Returns to the executor once. A backend in this process answers a read at once, so that a long one would keep the thread
+/// for as long as it takes: with an event loop, nothing else there runs meanwhile.
+pub(crate) async fn let_others_run() {
+    let mut has_returned = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_returned, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use runlog_log::{Record, Sequence, StreamInfo};
-use runlog_model::{ChatIdOf, SessionId, Timestamp, Updates};
+use runlog_model::{ChatIdOf, SessionId, Updates};
 
 use super::{places::PlacesCache, shared_fold::SharedFold, step_folds::StepFolds};
 
@@ -97,7 +97,7 @@ pub(crate) struct Change {
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
     /// All updates together, and when the last one was made.
-    Updated(Updates, Timestamp),
+    Updated(Updates, u64),
     Deleted,
     /// Deleted, and its id was given to another message, which was changed or deleted, too: only a fold tells of which one each is.
     GivenAgain,

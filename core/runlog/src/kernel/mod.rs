@@ -21,3 +21,5 @@ mod sessions;
 pub(crate) mod shared_fold;
 pub(crate) mod step_folds;
 pub(crate) mod store;
+#[cfg(not(target_family = "wasm"))]
+pub(crate) mod writer_requests;

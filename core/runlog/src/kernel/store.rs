@@ -73,6 +73,9 @@ pub(crate) struct Folds {
     pub(crate) reviving: Arc<tokio::sync::Mutex<()>>,
     /// The queues of writers that lost to another.
     pub(crate) queues: Arc<Queues>,
+    /// Who executes what other processes ask this one for.
+    #[cfg(not(target_family = "wasm"))]
+    pub(crate) receivers: Arc<super::writer_requests::Receivers>,
     /// The runs that were paused when the store was opened.
     pub(crate) recovered: Arc<OnceLock<Vec<RunId>>>,
 }
@@ -205,11 +208,18 @@ impl Store {
     /// # Errors
     /// Those of the file system; acknowledged writes are safe nevertheless.
     pub async fn close(&self) -> Result<()> {
+        #[cfg(not(target_family = "wasm"))]
+        self.shared.folds.receivers.close();
         if !self.backend().is_read_only() {
             self.shared.catalog.before_close().await;
             self.shared.runs.before_close().await;
         }
         self.backend().close().await
+    }
+
+    /// Whether it was opened for reading only.
+    pub fn is_read_only(&self) -> bool {
+        self.backend().is_read_only()
     }
 
     /// The log's storage.

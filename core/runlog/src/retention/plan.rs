@@ -68,6 +68,14 @@ impl RetentionPolicy {
             && (self.project.is_none() || session.project == self.project)
             && (!self.archived || session.status == SessionStatus::Archived)
     }
+
+    /// Whether it keeps a session that was active at a time or later, whatever the others are. The rules that count sessions or bytes
+    /// need all of them, each with its time.
+    fn keeps_active_since(&self, active_ms: u64, now_ms: u64) -> bool {
+        let counts = self.keep_last.is_some() || self.max_bytes.is_some();
+        let age_ms = now_ms.saturating_sub(active_ms);
+        !counts && self.older_than_ms.is_some_and(|least| age_ms <= least)
+    }
 }
 
 impl Store {
@@ -113,7 +121,7 @@ impl Store {
                 }
                 copies.extend(session.copied_from.map(|source| (session.id, source)));
                 if is_asked_for {
-                    candidates.push(self.candidate(policy, &session).await?);
+                    candidates.extend(self.candidate(policy, &session).await?);
                 }
             }
             cursor = page.next;
@@ -185,8 +193,17 @@ impl Store {
         }
     }
 
-    async fn candidate(&self, policy: &RetentionPolicy, session: &Session) -> Result<Candidate> {
+    /// A session that the policy applies to; `None` for one that it surely keeps.
+    async fn candidate(
+        &self,
+        policy: &RetentionPolicy,
+        session: &Session,
+    ) -> Result<Option<Candidate>> {
         let runs = self.session_runs(session.id).await?;
+        // Of most sessions of a store this is known without reading any of their records.
+        if policy.keeps_active_since(known_active_ms(session, &runs), self.backend().now_ms()) {
+            return Ok(None);
+        }
         // Before anything is measured: what is written meanwhile makes it another.
         let seen = self.seen(session, &runs).await?;
         let bytes = if policy.max_bytes.is_some() {
@@ -199,14 +216,14 @@ impl Store {
             Some(at_ms) => at_ms,
             None => self.active_ms(session, &runs).await?,
         };
-        Ok(Candidate {
+        Ok(Some(Candidate {
             id: session.id,
             seen,
             active_ms,
             status: outcome(&runs),
             is_at_work: self.is_at_work(session, &runs, &policy.statuses),
             bytes,
-        })
+        }))
     }
 
     /// A session as it is now.
@@ -283,14 +300,7 @@ impl Store {
 
     /// The time of the last activity in a session that isn't deleted.
     async fn active_ms(&self, session: &Session, runs: &[RunSummary]) -> Result<u64> {
-        let chat = session.chat.as_ref().and_then(|chat| chat.last_message_at);
-        let mut active_ms = session.updated_at_ms.max(chat.map_or(0, |at| at.0));
-        for run in runs {
-            let ended_ms = run
-                .created_at_ms
-                .saturating_add(run.duration_ms.unwrap_or(0));
-            active_ms = active_ms.max(ended_ms);
-        }
+        let mut active_ms = known_active_ms(session, runs);
         for (stream, last) in self.session_streams(session.id).await? {
             active_ms = active_ms.max(self.last_time_ms(stream, last).await?);
         }
@@ -314,6 +324,21 @@ impl Store {
         }
         Ok(0)
     }
+}
+
+/// The time of the last activity in a session, as far as it is known without reading records: it may have been active later.
+fn known_active_ms(session: &Session, runs: &[RunSummary]) -> u64 {
+    if let Some(at_ms) = session.deleted_at_ms {
+        return at_ms;
+    }
+    let chat = session.chat.as_ref();
+    let last_message_ms = chat.and_then(|chat| chat.last_message_at_ms).unwrap_or(0);
+    let ended_ms = |run: &RunSummary| {
+        let took_ms = run.duration_ms.unwrap_or(0);
+        run.created_at_ms.saturating_add(took_ms)
+    };
+    let last_run_ms = runs.iter().map(ended_ms).max().unwrap_or(0);
+    session.updated_at_ms.max(last_message_ms).max(last_run_ms)
 }
 
 /// The runs that were resumed by another: they stay paused for ever.

@@ -3,13 +3,13 @@
 use std::collections::{HashMap, VecDeque};
 
 use runlog_model::{
-    DanglingToolCall, EventOptions, Message, NewContextEvent, RawJson, Role, Run, ToolStyle,
-    error_results, style_of,
+    DanglingToolCall, EventOptions, NewContextEvent, RawJson, Role, Run, ToolStyle, error_results,
 };
 
 use super::{
     open_calls::some_of,
     outcome::{AnsweredCall, ToolOutcome, result_events},
+    rebuilt::Rebuilt,
 };
 use crate::{Error, Result};
 use serde::Deserialize;
@@ -55,15 +55,10 @@ pub(super) fn between(calls: &[DanglingToolCall]) -> Error {
 
 /// Whether the model answers next, in a form whose provider takes no message of the user's there: behind results, or in Bedrock's behind
 /// any message of the user's. Open calls have their results by then.
-pub(super) fn is_the_models_turn(messages: &[Message], open: &[DanglingToolCall]) -> bool {
-    let style = match open.first() {
-        Some(call) => Some(call.style),
-        None => messages
-            .iter()
-            .rev()
-            .find_map(|message| style_of(&message.json)),
-    };
-    let newest = messages.last().map(|message| message.role);
+pub(super) fn is_the_models_turn(context: &Rebuilt) -> bool {
+    let open = &context.dangling;
+    let style = open.first().map(|call| call.style).or(context.style);
+    let newest = context.newest.as_ref().map(|(role, _)| *role);
     let ends_with_results = !open.is_empty() || newest == Some(Role::Tool);
     match style {
         Some(ToolStyle::OpenAiCamel) => ends_with_results,

@@ -19,6 +19,7 @@ mod labelled;
 mod load;
 mod open_calls;
 mod outcome;
+mod rebuilt;
 mod recorder;
 mod recover;
 mod relist;

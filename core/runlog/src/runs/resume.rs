@@ -2,15 +2,15 @@
 
 use runlog_log::{Batch, Expected, Op, Sequence};
 use runlog_model::{
-    ContextEvent, DanglingFold, DanglingToolCall, EncodedEvent, EventOptions, Message,
-    NewContextEvent, NewMessage, RawJson, Role, Run, RunDetails, RunEvent, RunId, RunStatus,
-    max_steps,
+    DanglingToolCall, EncodedEvent, EventOptions, Message, NewContextEvent, NewMessage, RawJson,
+    Role, Run, RunDetails, RunEvent, RunId, RunStatus, max_steps,
 };
 
 use super::{
     RunRecorder, Runs,
     dangling::{Dangling, between, closing_events, is_the_models_turn, leaves_open},
     load::LoadedRun,
+    rebuilt::{Rebuilt, Wanted},
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -155,6 +155,8 @@ pub struct ResumedRun {
 pub(crate) struct ResumeExtras<'a> {
     /// The run that spawns the new one, if its stream gets a record of that.
     pub(crate) parent: Option<ResumedBy<'a>>,
+    /// Whether the messages of the context are left out of what is returned: they may be many.
+    pub(crate) without_messages: bool,
 }
 
 /// The parent of a run that is resumed.
@@ -164,13 +166,6 @@ pub(crate) struct ResumedBy<'a> {
     pub(crate) record: &'a EncodedEvent,
     /// The status it may have.
     pub(crate) allowed: &'a [RunStatus],
-}
-
-/// The paused run's context.
-struct Rebuilt {
-    messages: Vec<Message>,
-    dangling: Vec<DanglingToolCall>,
-    last_sequence: u64,
 }
 
 impl Runs {
@@ -215,7 +210,11 @@ impl Runs {
             let old = self.load(id).await?;
             check(&old.run, options.max_total_steps, options.ended)?;
             self.store.writable_instance(old.run.instance_id).await?;
-            let rebuilt = self.rebuild(&old).await?;
+            let wanted = Wanted {
+                messages: !extras.without_messages,
+                style: options.message == Continuation::Default,
+            };
+            let rebuilt = self.rebuild(&old, wanted).await?;
             let run = self.resumed_run(&old.run, options);
             let closing = closing_events(&old.run, &rebuilt.dangling, &options.dangling)?;
             let message_events = match &message {
@@ -225,13 +224,12 @@ impl Runs {
                     return Err(between(&rebuilt.dangling));
                 }
                 Some(_)
-                    if options.message == Continuation::Default
-                        && is_the_models_turn(&rebuilt.messages, &rebuilt.dangling) =>
+                    if options.message == Continuation::Default && is_the_models_turn(&rebuilt) =>
                 {
                     Vec::new()
                 }
                 Some((message, is_own)) => {
-                    let newest = rebuilt.messages.last().map(|message| &message.json);
+                    let newest = rebuilt.newest.as_ref().map(|(_, json)| json);
                     continuation_events(&run, message.to_json_behind(newest)?, *is_own)?
                 }
             };
@@ -252,7 +250,7 @@ impl Runs {
                 )
                 .await
             {
-                Ok(()) => return self.resumed(&run, rebuilt, unreadable_states).await,
+                Ok(()) => return self.resumed(&run, rebuilt, unreadable_states, wanted).await,
                 Err(error) => {
                     retries.again(error)?;
                     if let Some(parent) = &extras.parent {
@@ -354,16 +352,16 @@ impl Runs {
         run: &Run,
         rebuilt: Rebuilt,
         unreadable_states: u32,
+        wanted: Wanted,
     ) -> Result<ResumedRun> {
         self.index().after_commit().await;
         let recorder = self.recorder(run.id).await?;
-        let context = self.store.context(run.instance_id).await?;
         let mut messages = rebuilt.messages;
-        messages.extend(
-            context
-                .replay_from_sequence(rebuilt.last_sequence + 1)
-                .await?,
-        );
+        if wanted.messages {
+            let context = self.store.context(run.instance_id).await?;
+            let since = rebuilt.last_sequence + 1;
+            messages.extend(context.replay_from_sequence(since).await?);
+        }
         Ok(ResumedRun {
             run: recorder.run(),
             recorder,
@@ -371,29 +369,6 @@ impl Runs {
             dangling: rebuilt.dangling,
             unreadable_states,
         })
-    }
-
-    async fn rebuild(&self, old: &LoadedRun) -> Result<Rebuilt> {
-        let contexts = self.store.contexts();
-        let mut messages = contexts.message_fold(old.run.instance_id).await?;
-        let mut dangling = DanglingFold::new();
-        let mut rebuilt = Rebuilt {
-            messages: Vec::new(),
-            dangling: Vec::new(),
-            last_sequence: 0,
-        };
-        let mut pages = contexts.events(old.run.instance_id, 1).await?;
-        while let Some(page) = pages.next_page().await? {
-            for event in &page {
-                check_own(old, event)?;
-                rebuilt.last_sequence = event.sequence_number;
-                messages.push(event, &mut rebuilt.messages)?;
-                dangling.push(event)?;
-            }
-        }
-        messages.finish(&mut rebuilt.messages);
-        rebuilt.dangling = dangling.finish();
-        Ok(rebuilt)
     }
 
     fn resumed_run(&self, old: &Run, options: &ResumeOptions) -> Run {
@@ -458,23 +433,6 @@ pub(crate) fn check(run: &Run, max_total_steps: u32, ended: bool) -> Result<()> 
         ));
     }
     Ok(())
-}
-
-/// An error if an event after the pause belongs to another run: the context wouldn't be as it was before the pause.
-fn check_own(old: &LoadedRun, event: &ContextEvent) -> Result<()> {
-    let since = old
-        .ended_position
-        .is_some_and(|ended| event.position > ended);
-    match event.run_id {
-        Some(other) if since && other != old.run.id => Err(Error::new(
-            ErrorKind::Conflict,
-            format!(
-                "run {other} has written to the context since run {} was paused, from event {} on; truncate it, or copy the session up to there",
-                old.run.id, event.sequence_number
-            ),
-        )),
-        _ => Ok(()),
-    }
 }
 
 fn continuation_events(run: &Run, json: RawJson, is_own: bool) -> Result<Vec<NewContextEvent>> {

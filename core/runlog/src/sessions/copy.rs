@@ -143,7 +143,7 @@ impl Store {
             .chat_to_copy(source, session.id, chat_id, point)
             .await?;
         if let Some(fields) = session.chat.as_mut().filter(|_| point.is_some()) {
-            fields.last_message_at = chat.as_ref().and_then(|chat| chat.last_message_at);
+            fields.last_message_at_ms = chat.as_ref().and_then(|chat| chat.last_message_at_ms);
         }
         let mut ops = forks_of(&copied, &lasts);
         ops.extend(self.aside_to_copy(source, session.id, point).await?);

@@ -3,12 +3,15 @@
 
 use bytes::Bytes;
 
-use runlog_model::json::slices::{fields, for_each_element, span, string};
+use runlog_model::{
+    json::slices::{fields, for_each_element, span, string},
+    time,
+};
 
 use super::{
     detect, message,
     reader::{Head, Output, Reader, entry, json_text},
-    template, time,
+    template,
     values::{Format, Item},
 };
 

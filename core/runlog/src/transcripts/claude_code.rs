@@ -11,13 +11,14 @@ use bytes::Bytes;
 use runlog_model::{
     ContextEventKind,
     json::slices::{fields, for_each_element, kind_of, span, string},
+    time,
 };
 
 use super::{
     chat::accept,
     message::{self, Message, shorten},
     reader::{Head, Output, Reader, entry, json_text},
-    template, time,
+    template,
     values::{Format, Item, ToolCall},
 };
 

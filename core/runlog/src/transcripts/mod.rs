@@ -27,7 +27,6 @@ mod reader;
 pub mod render;
 pub mod runlog_lines;
 mod template;
-mod time;
 mod values;
 mod write;
 

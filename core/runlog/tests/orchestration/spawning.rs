@@ -551,7 +551,11 @@ async fn scenario_invalid_agent_name(world: World) {
         "{results:?}"
     );
     assert!(
-        results[2].error.as_deref().unwrap().contains("no executor"),
+        results[2]
+            .error
+            .as_deref()
+            .unwrap()
+            .ends_with("no executor is registered for it; register one, in JavaScript a function"),
         "{results:?}"
     );
 }

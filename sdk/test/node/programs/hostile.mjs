@@ -92,6 +92,9 @@ const VALUES = {
 
 /** What a call answers; what is wrong with how it does is told. */
 async function settled(what, kind, call, seconds = 20) {
+  // A store in memory answers most calls at once. Without this, the event loop has no turn as long as such calls follow each other,
+  // and a call that needs one isn't answered before the timer is over.
+  await new Promise(setImmediate);
   let timer;
   const late = new Promise((resolve) => (timer = setTimeout(resolve, seconds * 1000, "late")));
   try {

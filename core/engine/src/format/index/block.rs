@@ -61,18 +61,13 @@ impl Block {
         seed: u32,
         name: &str,
     ) -> Result<Self> {
-        let damaged = |what: String| {
-            Error::damaged(format!(
-                "{name}: offset {}: index block: {what}",
-                trailer.data_end
-            ))
-        };
         let expected_bytes = trailer.block_bytes() - TRAILER_BYTES as u64;
         if bytes.len() as u64 != expected_bytes {
-            return Err(damaged(format!(
-                "{} bytes long, expected {expected_bytes}",
-                bytes.len()
-            )));
+            return Err(damaged(
+                name,
+                &trailer,
+                &format!("{} bytes long, expected {expected_bytes}", bytes.len()),
+            ));
         }
         let table_start = usize::try_from(trailer.table_offset() - trailer.data_end)
             .expect("the block is in memory");
@@ -96,7 +91,7 @@ impl Block {
             .as_ref()
             .is_some_and(|labels| labels.postings().any(|place| place >= places))
         {
-            return Err(damaged("a label posting names no posting".to_owned()));
+            return Err(damaged(name, &trailer, "a label posting names no posting"));
         }
         Ok(Self { labels, ..block })
     }
@@ -125,12 +120,6 @@ impl Block {
         table: bytes::Bytes,
         name: &str,
     ) -> Result<Self> {
-        let damaged = |what: String| {
-            Error::damaged(format!(
-                "{name}: offset {}: index block: {what}",
-                trailer.data_end
-            ))
-        };
         let rows = |kind| Rows::of(sections, kind, trailer.data_end);
         let block = Self {
             bytes,
@@ -152,10 +141,11 @@ impl Block {
             let counted =
                 row.first_ordinal != 0 && row.first_ordinal.checked_add(row.count).is_some();
             if row.stream <= last || !follows || !inside || !counted {
-                return Err(damaged(format!(
-                    "row of stream number {} contradicts the others",
-                    row.stream
-                )));
+                return Err(damaged(
+                    name,
+                    &trailer,
+                    &format!("row of stream number {} contradicts the others", row.stream),
+                ));
             }
             last = row.stream;
         }
@@ -335,4 +325,11 @@ fn slice(bytes: &bytes::Bytes, section: &Section, trailer: &Trailer) -> bytes::B
     let within = |at: u64| usize::try_from(at).unwrap_or(usize::MAX);
     let start = within(section.offset - trailer.data_end);
     bytes.slice(start..start + aligned(within(section.bytes)))
+}
+
+fn damaged(name: &str, trailer: &Trailer, what: &str) -> Error {
+    Error::damaged(format!(
+        "{name}: offset {}: index block: {what}",
+        trailer.data_end
+    ))
 }

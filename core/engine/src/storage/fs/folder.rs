@@ -6,7 +6,10 @@
 
 #[cfg(unix)]
 use std::fs;
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 /// How a file is opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -51,4 +54,9 @@ impl Folder {
 
 pub(super) fn not_regular(name: &str, what: &str) -> io::Error {
     io::Error::other(format!("{name} is a {what}, not a regular file"))
+}
+
+pub(super) fn not_a_folder(path: &Path) -> io::Error {
+    let message = format!("{} is not a folder; remove it", path.display());
+    io::Error::other(message)
 }

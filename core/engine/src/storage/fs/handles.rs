@@ -51,7 +51,10 @@ impl ReadFile {
                     _ => error,
                 })?;
             if Identity::of(&file)? != self.identity {
-                return Err(gone(io::ErrorKind::Other, "replaced by another file"));
+                return Err(gone(
+                    io::ErrorKind::StaleNetworkFileHandle,
+                    "replaced by another file",
+                ));
             }
             Ok((file, 1))
         })

@@ -6,7 +6,7 @@
 
 use std::{fs, io, path::Path};
 
-use super::folder::{Folder, How, Identity, not_regular};
+use super::folder::{Folder, How, Identity, not_a_folder, not_regular};
 
 impl Folder {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
@@ -16,6 +16,28 @@ impl Folder {
         Ok(Self {
             path: path.to_owned(),
         })
+    }
+
+    /// Opens a folder in this one.
+    pub(super) fn open_in(&self, name: &str) -> io::Result<Self> {
+        let path = self.path.join(name);
+        match Self::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => Err(not_a_folder(&path)),
+            opened => opened.map_err(|error| self.explain(error)),
+        }
+    }
+
+    /// Makes a folder in this one, unless there is one.
+    pub(super) fn make_in(&self, name: &str) -> io::Result<()> {
+        match fs::create_dir(self.path.join(name)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            made => made.map_err(|error| self.explain(error)),
+        }
+    }
+
+    /// Whether it isn't at its path any more. What is at the path is what is used here.
+    pub(super) fn is_moved(&self) -> bool {
+        self.is_removed()
     }
 
     pub(super) fn open_file(&self, name: &str, how: How) -> io::Result<fs::File> {

@@ -8,13 +8,13 @@ use std::{fs, io, os::fd::OwnedFd, path::Path};
 
 use rustix::{
     fs::{AtFlags, FileType, Mode, OFlags},
-    io::retry_on_intr,
+    io::{Errno, retry_on_intr},
 };
 
 use super::{
     calls,
     descriptors::with_descriptors,
-    folder::{Folder, How, Identity, not_regular},
+    folder::{Folder, How, Identity, not_a_folder, not_regular},
 };
 
 impl Folder {
@@ -27,6 +27,41 @@ impl Folder {
             path: path.to_owned(),
             handle: handle.into(),
         })
+    }
+
+    /// Opens a folder in this one. A link is refused: it may lead to files that aren't the store's.
+    pub(super) fn open_in(&self, name: &str) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let open =
+            || retry_on_intr(|| rustix::fs::openat(&self.handle, name, flags, Mode::empty()));
+        let path = self.path.join(name);
+        let handle =
+            with_descriptors(open).map_err(|error| match Errno::from_io_error(&error) {
+                Some(Errno::NOTDIR | Errno::LOOP) => not_a_folder(&path),
+                _ => self.explain(error),
+            })?;
+        Ok(Self {
+            path,
+            handle: handle.into(),
+        })
+    }
+
+    /// Makes a folder in this one, unless there is one.
+    pub(super) fn make_in(&self, name: &str) -> io::Result<()> {
+        match rustix::fs::mkdirat(&self.handle, name, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(self.explain(error.into())),
+        }
+    }
+
+    /// Whether it isn't at its path any more: it was moved or removed.
+    pub(super) fn is_moved(&self) -> bool {
+        let at_path = retry_on_intr(|| rustix::fs::stat(&self.path));
+        let own = retry_on_intr(|| rustix::fs::fstat(&self.handle));
+        match (at_path, own) {
+            (Ok(at_path), Ok(own)) => (at_path.st_dev, at_path.st_ino) != (own.st_dev, own.st_ino),
+            _ => true,
+        }
     }
 
     /// Opens a regular file; anything else is refused without waiting for it.

@@ -189,9 +189,9 @@ impl Shared {
         drop(durable);
         for (spot, position, place) in last {
             // A record still at the place where the batch wrote it needn't be read.
-            truncated |= match place.filter(|(seed, _)| *seed == spot.segment.seed) {
+            truncated |= match place.filter(|(seed, _)| *seed == spot.segment().seed) {
                 Some((_, offset)) => spot.offset()? != offset,
-                None => position_of(&spot.segment, &spot.frame()?) != position,
+                None => position_of(spot.segment(), &spot.frame()?) != position,
             };
         }
         let last_position = steps

@@ -16,7 +16,7 @@ use super::{
     shared::Shared,
 };
 use crate::{
-    Error, Result,
+    Error, ErrorKind, Result,
     format::segment::DATA_START,
     limits,
     log::segment::Segment,
@@ -151,7 +151,13 @@ impl Shared {
         let waiters = writer.phase.end().settle(Ok(()));
         drop(writer);
         waiters.wake();
-        let drop_dead = result.is_ok() && self.may_have_dead();
+        let drop_dead = match &result {
+            // Whichever is asked first, the other one's answer is spent, too.
+            Ok(()) => self.is_dead_left() | self.may_have_dead(),
+            // On a full device dead segments are the room that is missing. That is tried once for what was given up: each
+            // append that is refused asks.
+            Err(error) => error.kind() == ErrorKind::StorageFull && self.may_have_dead(),
+        };
         if save_checkpoint || drop_dead {
             self.keep(MaintenanceTasks {
                 save_checkpoint,

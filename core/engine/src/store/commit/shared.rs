@@ -55,6 +55,8 @@ pub(crate) struct Shared {
     pub(crate) packing: Mutex<Packing>,
     /// The number of truncations and deletions at the last search for dead segments.
     pub(crate) given_up_seen: AtomicU64,
+    /// Whether the last search for them failed to give up what it found.
+    pub(crate) is_dead_left: AtomicBool,
     /// Whether a running compaction has to end, because the store is closed.
     pub(crate) packing_over: AtomicBool,
     /// The views of active reads, whose records a compaction keeps.
@@ -73,11 +75,21 @@ pub(crate) struct Saved {
     pub(crate) is_over: bool,
 }
 
-/// The state that compactions leave for later ones.
+/// What compactions leave to later ones.
 #[derive(Default)]
 pub(crate) struct Packing {
-    /// The error of one that failed so that it is unknown whether a pack has its final name.
-    pub(crate) failed: Option<Error>,
+    /// The pack of one that failed.
+    pub(crate) unsettled: Option<Unsettled>,
+    /// The files that are still to be removed: those whose place packs took, and unfinished packs.
+    pub(crate) removable: Vec<String>,
+    /// Whether some were removed and the folder wasn't flushed since.
+    pub(crate) has_removed: bool,
+}
+
+/// A pack that took nobody's place, but of which it is unknown whether a crash leaves it under its name.
+pub(crate) struct Unsettled {
+    pub(crate) name: String,
+    pub(crate) error: Error,
 }
 
 /// Weak references to the views of active reads.
@@ -170,6 +182,11 @@ impl Shared {
         let given_up = self.durable().given_up;
         self.options.auto_compact
             && self.given_up_seen.swap(given_up, Ordering::Relaxed) != given_up
+    }
+
+    /// Whether a search for them that failed is to be repeated. It returns `true` once per failure.
+    pub(crate) fn is_dead_left(&self) -> bool {
+        self.is_dead_left.swap(false, Ordering::Relaxed)
     }
 
     pub(crate) fn is_packing_over(&self) -> bool {

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     store::staging::open_group::FlushUrgency,
-    sync::{self, Arc, wait_for},
+    sync::{self, Arc, Ordering, wait_for},
 };
 
 /// How long a group may gather when no thread waits for it.
@@ -90,8 +90,9 @@ impl Shared {
                 let _ = self.save_checkpoint();
             }
             if tasks.drop_dead {
-                // A dead segment that can't be removed now is found again by the next search.
-                let _ = self.compact_dead();
+                // A dead segment that can't be given up now is found again by the search after the next rotation.
+                let is_left = self.compact_dead().is_err();
+                self.is_dead_left.fetch_or(is_left, Ordering::Relaxed);
             }
         }
     }

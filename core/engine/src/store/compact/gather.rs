@@ -1,9 +1,8 @@
 //! Writing a pack: what stays of some segments, gathered by stream.
 
-use std::collections::BTreeMap;
-
 use super::{
     plan::Stand,
+    source::{Rows, receipt, rows_by_stream},
     throttle::{Outcome, Stopped, Throttle, damaged_at},
 };
 use crate::{
@@ -21,10 +20,7 @@ use crate::{
     },
     log::{frame::Frame, pack_writer::PackWriter, segment::Segment},
     storage::IoContext,
-    store::{
-        place::position_of,
-        written::{of_receipt_at, read_batch},
-    },
+    store::place::position_of,
     sync::Arc,
 };
 
@@ -74,7 +70,8 @@ pub(crate) struct Gatherer<'a, 'b> {
     sources: &'a [Arc<Segment>],
     header: Header,
     seed: u32,
-    writer: PackWriter,
+    /// `None` where what would be gathered is only looked at.
+    writer: Option<PackWriter>,
     name: &'a str,
     throttle: &'a mut Throttle<'b>,
     parts: Parts,
@@ -85,35 +82,11 @@ pub(crate) struct Gatherer<'a, 'b> {
     bytes: Vec<u8>,
 }
 
-/// The rows of one stream in the sources, in order.
-#[derive(Default)]
-pub(super) struct Rows {
-    id: [u8; 16],
-    /// The place of the source, and the row there.
-    pub(super) rows: Vec<(usize, StreamRow)>,
-}
-
-/// The rows of every stream in these sources, by rising number: so the data of a pack is gathered.
-pub(super) fn rows_by_stream(sources: &[Arc<Segment>]) -> Outcome<BTreeMap<u32, Rows>> {
-    let mut streams: BTreeMap<u32, Rows> = BTreeMap::new();
-    for (place, source) in sources.iter().enumerate() {
-        let Some(block) = damaged_at(place, source.block())? else {
-            continue;
-        };
-        for row in block.stream_rows() {
-            let rows = streams.entry(row.stream).or_default();
-            rows.id = row.id;
-            rows.rows.push((place, row));
-        }
-    }
-    Ok(streams)
-}
-
 impl<'a, 'b> Gatherer<'a, 'b> {
     pub(crate) fn new(
         stand: &'a Stand,
         sources: &'a [Arc<Segment>],
-        writer: PackWriter,
+        writer: Option<PackWriter>,
         header: Header,
         name: &'a str,
         throttle: &'a mut Throttle<'b>,
@@ -130,6 +103,26 @@ impl<'a, 'b> Gatherer<'a, 'b> {
             gathered: Gathered::default(),
             labels: Vec::new(),
             bytes: Vec::new(),
+        }
+    }
+
+    /// Whether a source is damaged for itself, by all that would be gathered of it; nothing is written.
+    pub(crate) fn is_damaged(
+        stand: &'a Stand,
+        source: &'a Arc<Segment>,
+        throttle: &'a mut Throttle<'b>,
+    ) -> Outcome<bool> {
+        let sources = std::slice::from_ref(source);
+        let mut looked = Self::new(stand, sources, None, source.header, "", throttle);
+        let gathered = looked
+            .controls()
+            .and_then(|()| looked.streams())
+            .and_then(|()| looked.keys())
+            .and_then(|()| looked.check());
+        match gathered {
+            Ok(()) => Ok(false),
+            Err(Stopped::Damaged(_)) => Ok(true),
+            Err(stopped) => Err(stopped),
         }
     }
 
@@ -152,18 +145,21 @@ impl<'a, 'b> Gatherer<'a, 'b> {
             table,
             trailer,
         } = self.index()?;
-        let name = self.name;
-        self.writer
-            .finish(&bytes[..table], &bytes[table..trailer], &bytes[trailer..])
-            .with_context(|| format!("writing {name}"))?;
+        if let Some(writer) = self.writer {
+            writer
+                .finish(&bytes[..table], &bytes[table..trailer], &bytes[trailer..])
+                .with_context(|| format!("writing {}", self.name))?;
+        }
         Ok(self.gathered)
     }
 
     fn end_part(&mut self) -> Result<()> {
-        let name = self.name;
-        self.writer
-            .end_part()
-            .with_context(|| format!("writing {name}"))
+        match &mut self.writer {
+            Some(writer) => writer
+                .end_part()
+                .with_context(|| format!("writing {}", self.name)),
+            None => Ok(()),
+        }
     }
 
     fn controls(&mut self) -> Outcome<()> {
@@ -328,8 +324,11 @@ impl<'a, 'b> Gatherer<'a, 'b> {
             self.put(header, &frame.body)?
         };
         self.parts.samples.push(SampleRow { index, offset });
-        self.throttle
-            .moved(2 * frame.header.frame_bytes(), frame.header.frame_bytes())?;
+        let bytes = frame.header.frame_bytes();
+        match self.writer {
+            Some(_) => self.throttle.moved(2 * bytes, bytes)?,
+            None => self.throttle.moved(bytes, 0)?,
+        }
         Ok(offset)
     }
 
@@ -356,7 +355,10 @@ impl<'a, 'b> Gatherer<'a, 'b> {
 
     /// Appends a record, each a batch by itself, and its padding.
     fn put(&mut self, mut header: record::Header, body: &[u8]) -> Outcome<u64> {
-        let offset = self.writer.image_end();
+        let Some(writer) = &mut self.writer else {
+            return Ok(0);
+        };
+        let offset = writer.image_end();
         if offset + header.frame_bytes() > IMAGE_BYTES_MAX {
             let message = format!("{}: it would be longer than a pack can be", self.name);
             return Err(Error::new(ErrorKind::TooLarge, message).into());
@@ -368,16 +370,16 @@ impl<'a, 'b> Gatherer<'a, 'b> {
             .extend_from_slice(&header.encode(self.seed, offset));
         self.bytes.extend_from_slice(body);
         self.bytes.resize(aligned(self.bytes.len()), 0);
-        let name = self.name;
-        self.writer
+        writer
             .add(&self.bytes)
-            .with_context(|| format!("writing {name}"))?;
+            .with_context(|| format!("writing {}", self.name))?;
         Ok(offset)
     }
 
     /// The index block and the trailer.
     fn index(&mut self) -> Outcome<Index> {
-        let data_end = self.writer.image_end();
+        self.check()?;
+        let data_end = self.writer.as_ref().map_or(0, PackWriter::image_end);
         let last = self.sources.last().and_then(|last| last.trailer().copied());
         let ends = Ends {
             data_end,
@@ -385,12 +387,6 @@ impl<'a, 'b> Gatherer<'a, 'b> {
             next_stream: last.map_or(0, |last| last.next_stream),
             repaired: false,
         };
-        // Only a false trailer says so.
-        let ends_before_it_begins =
-            |source: &Arc<Segment>| source.times_ms().is_some_and(|(first, last)| first > last);
-        if let Some(place) = self.sources.iter().position(ends_before_it_begins) {
-            return Err(Stopped::Damaged(place));
-        }
         let times: Vec<_> = self
             .sources
             .iter()
@@ -399,10 +395,6 @@ impl<'a, 'b> Gatherer<'a, 'b> {
             .collect();
         let times = times.iter().min().zip(times.iter().max());
         let times = times.map(|(first, last)| (*first, *last));
-        runlog_log::order::sort(&mut self.parts.samples);
-        if let Some(place) = self.gathered_twice() {
-            return Err(Stopped::Damaged(place));
-        }
         runlog_log::order::sort(&mut self.parts.keys);
         // Those of one label are found in the order of their positions.
         runlog_log::order::sort_by_key(&mut self.labels, |(position, _)| *position);
@@ -434,6 +426,21 @@ impl<'a, 'b> Gatherer<'a, 'b> {
         })
     }
 
+    /// Looks at what was gathered for what only a damaged source gives.
+    fn check(&mut self) -> Outcome<()> {
+        // Only a false trailer says so.
+        let ends_before_it_begins =
+            |source: &Arc<Segment>| source.times_ms().is_some_and(|(first, last)| first > last);
+        if let Some(place) = self.sources.iter().position(ends_before_it_begins) {
+            return Err(Stopped::Damaged(place));
+        }
+        runlog_log::order::sort(&mut self.parts.samples);
+        match self.gathered_twice() {
+            Some(place) => Err(Stopped::Damaged(place)),
+            None => Ok(()),
+        }
+    }
+
     /// The place of a source whose index names a record twice.
     fn gathered_twice(&self) -> Option<usize> {
         let pairs = self.parts.samples.windows(2);
@@ -451,27 +458,6 @@ struct Index {
     bytes: Vec<u8>,
     table: usize,
     trailer: usize,
-}
-
-/// The key and the receipt of a keyed batch, from the batch or from an earlier receipt.
-fn receipt(source: &Segment, end: u64, row: &KeyRow) -> Result<(Vec<u8>, Vec<u8>)> {
-    let lost = || source.damaged(row.offset, "its index names a keyed batch here");
-    if source.is_pack() {
-        let frame = source.frame(row.offset, end)?;
-        let written = of_receipt_at(source, &frame)?;
-        let key = frame.key().filter(|key| !key.is_empty()).ok_or_else(lost)?;
-        return Ok((key.to_vec(), written.to_receipt()));
-    }
-    let mut key = None;
-    let (written, _) = read_batch(source, row.offset, end, |frame| {
-        let header = &frame.header;
-        if header.flags.has(Flags::KEY) && header.stream == row.stream && key.is_none() {
-            key = frame.key().map(<[u8]>::to_vec);
-        }
-        false
-    })?;
-    let key = key.filter(|key| !key.is_empty()).ok_or_else(lost)?;
-    Ok((key, written.to_receipt()))
 }
 
 fn count(length: usize) -> u32 {

@@ -3,16 +3,18 @@
 //!
 //! What is in use is decided from memory ([`live`]) for the whole store at once; what nobody refers to stays so, whatever is
 //! written meanwhile. [`plan`] chooses the segments, [`gather`] copies what stays of some into the file of a pack, and
-//! [`run`] puts that in their place. Appends and reads go on all the while.
+//! [`place`] puts that in their place; [`run`] does so range by range. Appends and reads go on all the while.
 //!
 //! A crash at any point leaves the store as it was or as it will be: the file is whole and durable before it gets its name,
 //! and its name is durable before what it replaces is removed. What is left of that is removed by the next writer.
 
 mod gather;
 pub(crate) mod live;
+mod place;
 mod plan;
 mod run;
 mod sample;
+mod source;
 mod throttle;
 
 #[cfg(test)]

@@ -212,6 +212,15 @@ impl Stand {
         })
     }
 
+    /// These ranges, that of which least stays first: each that becomes a pack may make the room for the next.
+    pub(crate) fn smallest_first(&self, ranges: &mut Vec<Range>) -> Result<Vec<Range>> {
+        let with_bytes = |range: Range| Ok((self.bytes_left(&range)?, range));
+        let mut ranges: Vec<(u64, Range)> =
+            ranges.drain(..).map(with_bytes).collect::<Result<_>>()?;
+        runlog_log::order::sort_by_key(&mut ranges, |(bytes, _)| *bytes);
+        Ok(ranges.into_iter().map(|(_, range)| range).collect())
+    }
+
     /// How many records of a range nothing refers to.
     pub(crate) fn dead_in(&self, range: &Range) -> Result<u64> {
         let dead = |segment: &Arc<Segment>| {

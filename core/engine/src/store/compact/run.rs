@@ -4,6 +4,7 @@ use std::{collections::VecDeque, ops::ControlFlow};
 
 use super::{
     gather::{Gathered, Gatherer, pack_header},
+    place::{Made, Packed},
     plan::{Published, Range, Stand},
     sample::sample,
     throttle::{Outcome, Stopped, Throttle},
@@ -40,6 +41,7 @@ impl Shared {
         }
         drop(self.writer()?);
         let mut packing = self.start_packing()?;
+        self.settle(&mut packing)?;
         let mut done = Compaction::default();
         if options.scope < CompactScope::All {
             return self.rewrite(options, tell, &mut packing, done);
@@ -125,40 +127,62 @@ impl Shared {
         let mut full: Option<Error> = None;
         while let Some(range) = ranges.pop_front() {
             let bytes_done = throttle.bytes_done();
-            match self.make_pack(&stand, &range, encoding(options.codec), &mut throttle) {
-                Ok(made) => {
-                    // What fails from here on isn't tried again in parts: their sources may be none any more.
-                    let sources = &stand.segments[range.first..range.end];
-                    let packed = self.put_in_place(sources, made, packing)?;
+            let sources = &stand.segments[range.first..range.end];
+            let packed = self
+                .make_pack(
+                    &stand,
+                    &range,
+                    encoding(options.codec),
+                    &mut throttle,
+                    packing,
+                )
+                .and_then(|made| Ok(self.put_in_place(sources, made, packing)?));
+            match packed {
+                Ok(packed) => {
                     let gives_room = packed.bytes_after < packed.bytes_before;
                     // A file that is removed gives its room back once nobody has it open.
                     stand.segments[range.first..range.end].fill(Arc::clone(&packed.pack));
                     add(&mut done, packed);
+                    // What fails from here on isn't tried again in parts: the sources may be none any more.
+                    self.remove_removable(packing)?;
                     if gives_room {
-                        ranges.extend(waiting.drain(..));
+                        ranges.extend(stand.smallest_first(&mut waiting)?);
                     }
                 }
-                // That segment stays as it is; those before and behind it are each for themselves.
+                // Damaged segments stay as they are; those between them are each for themselves.
                 Err(Stopped::Damaged(place)) => {
-                    done.segments_left += 1;
-                    done.segments_damaged += 1;
-                    let damaged = range.first + place;
-                    let damaged_alone = Range {
-                        first: damaged,
-                        end: damaged + 1,
+                    let damaged = match damaged_in(&stand, &range, place, &mut throttle) {
+                        Ok(damaged) => damaged,
+                        Err(Stopped::Failed(error)) => return Err(error),
+                        // Damage is what it tells of.
+                        Err(Stopped::Cancelled | Stopped::Damaged(_)) => {
+                            done.is_cancelled = true;
+                            break;
+                        }
                     };
-                    throttle.begin_again(bytes_done, stand.bytes(&damaged_alone));
-                    let (first, end) = (damaged + 1, range.end);
-                    let behind = Range { first, end };
-                    let (first, end) = (range.first, damaged);
-                    for part in [behind, Range { first, end }] {
+                    done.segments_left += damaged.len() as u64;
+                    done.segments_damaged += damaged.len() as u64;
+                    let alone = damaged.iter().map(|first| Range {
+                        first: *first,
+                        end: first + 1,
+                    });
+                    let bytes_left = alone.map(|range| stand.bytes(&range)).sum();
+                    throttle.begin_again(bytes_done, bytes_left);
+                    let firsts = std::iter::once(range.first)
+                        .chain(damaged.iter().map(|damaged| damaged + 1));
+                    let ends = damaged.iter().copied().chain([range.end]);
+                    let between = firsts.zip(ends).map(|(first, end)| Range { first, end });
+                    let between: Vec<Range> = between.collect();
+                    for part in between.into_iter().rev() {
                         if stand.is_wanted(&part, options.scope)? {
                             ranges.push_front(part);
                         }
                     }
                 }
                 // A smaller pack may find room, and gives back what makes room for the next.
-                Err(Stopped::Failed(error)) if error.kind() == ErrorKind::StorageFull => {
+                Err(Stopped::Failed(error))
+                    if error.kind() == ErrorKind::StorageFull && packing.unsettled.is_none() =>
+                {
                     throttle.begin_again(bytes_done, 0);
                     // The spare segment may have taken the last space. The next one is made for another segment.
                     if self.give_up_spare() {
@@ -183,14 +207,14 @@ impl Shared {
                 Err(Stopped::Failed(error)) => return Err(error),
             }
         }
-        if done.files_before > 0 {
-            self.storage
-                .sync_dir()
-                .with_context(|| format!("flushing {}", self.storage.describe()))?;
-        }
+        // What an earlier one couldn't remove may have what was to be erased.
+        let removed = self
+            .remove_removable(packing)
+            .and_then(|()| self.flush_removals(packing));
         match full.filter(|_| !waiting.is_empty() && !done.is_cancelled) {
             Some(error) => Err(without_room(error, &done, waiting.len())),
             None => {
+                removed?;
                 if !done.is_cancelled {
                     throttle.end();
                 }
@@ -214,17 +238,9 @@ impl Shared {
     /// Only one compaction at a time: another one, or a backup, is waited for.
     fn start_packing(&self) -> Result<MutexGuard<'_, Packing>> {
         let packing = sync::lock(&self.packing);
-        match &packing.failed {
-            _ if self.is_packing_over() => {
-                Err(Error::new(ErrorKind::Closed, "the store is closed"))
-            }
-            None => Ok(packing),
-            Some(what) => Err(Error::new(
-                what.kind(),
-                format!(
-                    "an earlier compaction failed, and it isn't known what of it is durable: {what}; open the store again"
-                ),
-            )),
+        match self.is_packing_over() {
+            true => Err(Error::new(ErrorKind::Closed, "the store is closed")),
+            false => Ok(packing),
         }
     }
 
@@ -282,6 +298,7 @@ impl Shared {
         range: &Range,
         encoding: Encoding,
         throttle: &mut Throttle<'_>,
+        packing: &mut Packing,
     ) -> Outcome<Made> {
         throttle.tell()?;
         let sources = &stand.segments[range.first..range.end];
@@ -305,8 +322,7 @@ impl Shared {
                 Ok(gathered)
             });
         let gathered = made.inspect_err(|_| {
-            // It is no part of the store. If it can't be removed now, the next opening removes it.
-            let _ = self.storage.remove(&unfinished);
+            self.give_up_unfinished(&unfinished, packing);
         })?;
         Ok(Made {
             file,
@@ -342,76 +358,7 @@ impl Shared {
         };
         let writer = PackWriter::new(file, header, encoding, dictionary.as_deref())
             .with_context(|| format!("writing {unfinished}"))?;
-        Gatherer::new(stand, sources, writer, header, unfinished, throttle).write()
-    }
-
-    /// Puts a pack in the place of its segments, and removes those.
-    fn put_in_place(
-        &self,
-        sources: &[Arc<Segment>],
-        made: Made,
-        packing: &mut Packing,
-    ) -> Result<Packed> {
-        let mut bytes_before = 0;
-        for source in sources {
-            bytes_before += source.stored_bytes()?;
-        }
-        let pack = self.name_pack(sources, &made, packing)?;
-        for source in sources {
-            let name = &source.name;
-            self.storage
-                .remove(name)
-                .with_context(|| format!("removing {name}, whose place {} took", pack.name))?;
-        }
-        Ok(Packed {
-            files: sources.len() as u64,
-            bytes_before,
-            bytes_after: pack.stored_bytes()?,
-            pack,
-            gathered: made.gathered,
-        })
-    }
-
-    /// From here on it counts.
-    fn name_pack(
-        &self,
-        sources: &[Arc<Segment>],
-        made: &Made,
-        packing: &mut Packing,
-    ) -> Result<Arc<Segment>> {
-        let name = made.file.name();
-        let place = |what: &str| format!("{}: {what} {name}", self.storage.describe());
-        let named = self
-            .storage
-            .rename(&made.unfinished, &name)
-            .with_context(|| place("naming"))
-            .and_then(|()| {
-                self.storage
-                    .sync_dir()
-                    .with_context(|| place("flushing the folder with"))
-            });
-        // Whether it is there after a crash is unknown now. Both is right; but another one must not overlap it.
-        if let Err(error) = named {
-            packing.failed = Some(error.clone());
-            return Err(error);
-        }
-        // A store is opened with a pack of which nothing can be read; none is put in the place of segments that can.
-        let opened = Segment::open_file(
-            &*self.storage,
-            made.file,
-            Access::Read,
-            &self.identity.store,
-        )
-        .and_then(|pack| pack.index_error().map_or(Ok(pack), Err));
-        let pack = Arc::new(opened.inspect_err(|error| packing.failed = Some(error.clone()))?);
-        let mut durable = sync::write(&self.durable);
-        let first = durable
-            .segments
-            .partition_point(|segment| segment.id() < pack.id());
-        durable
-            .segments
-            .splice(first..first + sources.len(), [pack.clone()]);
-        Ok(pack)
+        Gatherer::new(stand, sources, Some(writer), header, unfinished, throttle).write()
     }
 
     /// Reads every record of the file of a pack.
@@ -437,22 +384,6 @@ impl Shared {
     }
 }
 
-/// The file of a pack, whole and durable, without its name.
-struct Made {
-    file: SegmentFile,
-    unfinished: String,
-    gathered: Gathered,
-}
-
-/// What came of one pack.
-struct Packed {
-    pack: Arc<Segment>,
-    files: u64,
-    bytes_before: u64,
-    bytes_after: u64,
-    gathered: Gathered,
-}
-
 fn add(done: &mut Compaction, packed: Packed) {
     done.files_before += packed.files;
     done.files_after += 1;
@@ -467,7 +398,7 @@ fn without_room(error: Error, done: &Compaction, segments: usize) -> Error {
     let given_back = done.bytes_before.saturating_sub(done.bytes_after);
     let message = format!(
         "{error}; {segments} segments stay as they are, since no pack of one alone has room, after {given_back} bytes were \
-         given back: make some room, and compact again"
+         given back"
     );
     Error::with_source(ErrorKind::StorageFull, message, error)
 }
@@ -479,4 +410,22 @@ fn encoding(codec: Codec) -> Encoding {
         Codec::Zstd if codec::can_encode(Encoding::Zstd) => Encoding::Zstd,
         Codec::Lz4 | Codec::Zstd => Encoding::Lz4,
     }
+}
+
+/// The damaged segments of a range, by their places in the list of all, when one is known. All are looked for at once: with
+/// one after the other, those that aren't damaged would be copied again for each.
+fn damaged_in(
+    stand: &Stand,
+    range: &Range,
+    known: usize,
+    throttle: &mut Throttle<'_>,
+) -> Outcome<Vec<usize>> {
+    let mut damaged = Vec::new();
+    for place in range.first..range.end {
+        let is_known = place == range.first + known;
+        if is_known || Gatherer::is_damaged(stand, &stand.segments[place], throttle)? {
+            damaged.push(place);
+        }
+    }
+    Ok(damaged)
 }

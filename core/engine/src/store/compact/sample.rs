@@ -1,8 +1,8 @@
 //! What the records of a pack are like: some of them, for a dictionary to be made of.
 
 use super::{
-    gather::rows_by_stream,
     plan::Stand,
+    source::rows_by_stream,
     throttle::{Outcome, Throttle, damaged_at},
 };
 use crate::{

@@ -9,7 +9,7 @@ use std::{
 use crate::{
     Batch, Codec, CompactOptions, CompactScope, Compaction, Direction, ErrorKind, Expected,
     FindOptions, Host, Kind, Label, NewRecord, Op, OpenOptions, Position, ReadOptions, Record,
-    Sequence, Store, StreamId, limits,
+    Sequence, Store, StreamId, SystemHost, limits,
     storage::{Access, MemoryStorage, Storage},
     sync::Arc,
 };
@@ -480,7 +480,7 @@ impl Host for Sleeper {
     }
 
     fn random(&self, bytes: &mut [u8]) {
-        bytes.fill(7);
+        SystemHost.random(bytes);
     }
 
     fn has_threads(&self) -> bool {
@@ -523,6 +523,94 @@ fn slow_compaction_is_ended_within_a_pause() {
     });
     assert!(done.unwrap().is_cancelled);
     assert_eq!(sleeper.longest_ms.load(Ordering::Relaxed), 100);
+}
+
+/// Damages one record of the stream that is gathered last, in every second segment; returns how many.
+fn damage_every_second(storage: &MemoryStorage, stream: u32) -> u64 {
+    let mut names = storage.list().unwrap();
+    names.retain(|name| name.ends_with(".seg"));
+    names.sort();
+    // The last one is written to.
+    names.pop();
+    let mut damaged = 0;
+    for name in names.iter().step_by(2) {
+        let file = storage.open(name, Access::Write).unwrap();
+        let mut bytes = vec![0; usize::try_from(file.len().unwrap()).unwrap()];
+        file.read_at(0, &mut bytes).unwrap();
+        let wanted = format!("\"stream\":{stream},");
+        let found = bytes
+            .windows(wanted.len())
+            .rposition(|at| at == wanted.as_bytes());
+        let at = found.unwrap();
+        file.write_at(at as u64, b"#").unwrap();
+        damaged += 1;
+    }
+    damaged
+}
+
+#[test]
+fn segments_that_are_not_damaged_are_not_copied_again_for_each_that_is() {
+    for codec in [Codec::Lz4, Codec::Zstd] {
+        let storage = Arc::new(MemoryStorage::new());
+        let sleeper = Arc::new(Sleeper {
+            now_ms: AtomicU64::new(1_700_000_000_000),
+            longest_ms: AtomicU64::new(0),
+        });
+        let opened = || {
+            let options = OpenOptions {
+                host: sleeper.clone(),
+                ..options()
+            };
+            Store::open_on(storage.clone(), options).unwrap()
+        };
+        let store = opened();
+        let streams = 1..=7;
+        let mut number = 0;
+        while files(&storage, ".seg") < 62 {
+            for stream in streams.clone() {
+                append(&store, stream, number..number + 1);
+            }
+            number += 1;
+        }
+        store.close().unwrap();
+        let damaged = damage_every_second(&storage, *streams.end());
+        assert!(damaged >= 30, "{damaged}");
+        let store = opened();
+        let readable = || -> Vec<u64> {
+            let records = store.scan(Position::FIRST).unwrap();
+            let read = records.filter_map(Result::ok);
+            read.map(|record| record.position.0).collect()
+        };
+        let before = readable();
+        // That each stream was made is a record too.
+        assert_eq!(before.len() as u64 + damaged, u64::from(number + 1) * 7);
+        let (rate, began) = (1 << 20, sleeper.now_ms());
+        let mut bytes = 0;
+        let options = CompactOptions {
+            scope: CompactScope::Sealed,
+            codec,
+            bytes_per_second: Some(rate),
+            ..ALL
+        };
+        let done = store
+            .compact_with(options, &mut |told| {
+                if bytes == 0 {
+                    bytes = told.bytes_total;
+                }
+                assert!(told.bytes_done <= told.bytes_total, "{told:?}");
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        assert_eq!(
+            (done.segments_damaged, done.segments_left),
+            (damaged, damaged)
+        );
+        assert!(done.files_before + 1 >= damaged, "{done:?}");
+        assert!(readable() == before);
+        // By the time it slept: read and written in vain up to the first damage, read to find all, read and written.
+        let moved = (sleeper.now_ms() - began) * rate / 1_000;
+        assert!(moved <= 5 * bytes, "{codec:?}: {moved} of {bytes}");
+    }
 }
 
 #[test]

@@ -31,11 +31,11 @@ pub(crate) fn read(storage: &dyn Storage, store: &[u8; 16]) -> Result<Option<End
 
 /// As [`read`](Self::read), but a wrong CRC is an error.
 pub(crate) fn read_damaged(storage: &dyn Storage) -> Result<Option<End>> {
-    let Some(file) = small::open(storage, files::END)? else {
-        return Ok(None);
-    };
-    let bytes = small::start(storage, files::END, &*file, 2 * files::END_BYTES)?;
-    End::decode(&bytes, &storage.describe()).map(Some)
+    let bytes = small::read(storage, files::END, |file| {
+        small::start(file, 2 * files::END_BYTES)
+    })?;
+    let end = bytes.map(|bytes| End::decode(&bytes, &storage.describe()));
+    end.transpose()
 }
 
 /// Checks that the log reaches the end marker. Everything before it was durable, so a shorter log is damaged.

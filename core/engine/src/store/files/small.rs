@@ -1,40 +1,51 @@
 //! Small files that are read and replaced whole.
 
+use std::io;
+
 use crate::{
     Error, Result,
     format::files,
     storage::{Access, File, Storage},
-    sync::Arc,
 };
 
-/// Opens a file to read it; `None` where there is none.
-pub(crate) fn open(storage: &dyn Storage, name: &str) -> Result<Option<Arc<dyn File>>> {
-    match storage.open(name, Access::Read) {
-        Ok(file) => Ok(Some(file)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(reading(storage, name, error)),
+/// How often a file is opened again because it was replaced while it was read.
+const REPLACED_MAX: u32 = 3;
+
+/// What is read of a file; `None` where there is none. It is read again where a writer replaces it meanwhile.
+pub(crate) fn read<T>(
+    storage: &dyn Storage,
+    name: &str,
+    read: impl Fn(&dyn File) -> io::Result<T>,
+) -> Result<Option<T>> {
+    let failed = |error| Error::from_io(error, format!("{}: reading {name}", storage.describe()));
+    let mut attempts_left = REPLACED_MAX;
+    loop {
+        let file = match storage.open(name, Access::Read) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        match read(&*file) {
+            Err(error)
+                if attempts_left > 0
+                    && matches!(
+                        error.kind(),
+                        io::ErrorKind::NotFound | io::ErrorKind::StaleNetworkFileHandle
+                    ) =>
+            {
+                attempts_left -= 1;
+            }
+            found => return found.map(Some).map_err(failed),
+        }
     }
 }
 
 /// The first bytes of a file, `bytes_max` at most.
-pub(crate) fn start(
-    storage: &dyn Storage,
-    name: &str,
-    file: &dyn File,
-    bytes_max: usize,
-) -> Result<Vec<u8>> {
-    let read = || {
-        let length = usize::try_from(file.len()?).unwrap_or(usize::MAX);
-        let mut bytes = vec![0; length.min(bytes_max)];
-        file.read_at(0, &mut bytes)?;
-        Ok(bytes)
-    };
-    read().map_err(|error| reading(storage, name, error))
-}
-
-/// The error of reading a file.
-pub(crate) fn reading(storage: &dyn Storage, name: &str, error: std::io::Error) -> Error {
-    Error::from_io(error, format!("{}: reading {name}", storage.describe()))
+pub(crate) fn start(file: &dyn File, bytes_max: usize) -> io::Result<Vec<u8>> {
+    let length = usize::try_from(file.len()?).unwrap_or(usize::MAX);
+    let mut bytes = vec![0; length.min(bytes_max)];
+    file.read_at(0, &mut bytes)?;
+    Ok(bytes)
 }
 
 /// Replaces a small file atomically: after a crash either the old or the new one exists, whole.

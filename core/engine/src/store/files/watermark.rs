@@ -2,7 +2,7 @@
 
 use super::small;
 use crate::{
-    Error, Result,
+    Error, Result, SegmentId,
     format::files::{self, WATERMARK_BYTES, WATERMARK_BYTES_MAX, Watermark},
     storage::{Access, File, Storage},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -17,8 +17,16 @@ const SAME_SEEN_MAX: u32 = 256;
 /// The writer's side.
 pub(crate) struct WatermarkFile {
     file: Arc<dyn File>,
+    /// Held while it is written.
+    state: Mutex<WrittenState>,
+}
+
+#[derive(Default)]
+struct WrittenState {
+    /// The end that was written last.
+    end: (SegmentId, u64),
     /// The error since which readers in other processes are behind, while the writer continues.
-    failed: Mutex<Option<Error>>,
+    failed: Option<Error>,
 }
 
 impl WatermarkFile {
@@ -47,22 +55,28 @@ impl WatermarkFile {
         };
         Ok(Self {
             file,
-            failed: Mutex::default(),
+            state: Mutex::default(),
         })
     }
 
-    fn failed(&self) -> MutexGuard<'_, Option<Error>> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, WrittenState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Publishes to readers in other processes how far they may read. Not durable. If it fails they see the records
     /// later, and [`failure`](Self::failure) returns the error; the records are safe nevertheless.
+    ///
+    /// It never goes back: a compaction publishes the segment that it began without being the one who appends, and by then
+    /// somebody may have published more in that segment.
     pub(crate) fn write(&self, storage: &dyn Storage, watermark: &Watermark) {
-        let written = self.file.write_at(0, &watermark.encode());
-        if written.is_ok() && self.failed().is_none() {
+        let mut state = self.state();
+        let end = (watermark.segment, watermark.offset);
+        if end < state.end {
             return;
         }
-        *self.failed() = written.err().map(|error| {
+        state.end = end;
+        let written = self.file.write_at(0, &watermark.encode());
+        state.failed = written.err().map(|error| {
             let place = storage.describe();
             let what = format!(
                 "{place}: writing {}: readers in other processes don't see newer records",
@@ -74,7 +88,7 @@ impl WatermarkFile {
 
     /// Why readers in other processes are behind, if they are.
     pub(crate) fn failure(&self) -> Option<Error> {
-        self.failed().clone()
+        self.state().failed.clone()
     }
 }
 

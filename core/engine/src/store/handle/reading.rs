@@ -201,7 +201,8 @@ impl Store {
     /// [`Io`](crate::ErrorKind::Io).
     pub fn stat(&self) -> Result<Stat> {
         self.look()?;
-        stat::stat(self.shared())
+        let shared = self.shared();
+        shared.past_packs(|| stat::stat(shared))
     }
 }
 

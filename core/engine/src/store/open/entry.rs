@@ -208,6 +208,7 @@ fn shared(
         keys: Mutex::default(),
         packing: Mutex::default(),
         given_up_seen: AtomicU64::new(0),
+        is_dead_left: AtomicBool::new(false),
         packing_over: AtomicBool::new(false),
         readings: Mutex::default(),
         lost_places: Mutex::default(),

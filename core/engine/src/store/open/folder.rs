@@ -4,7 +4,7 @@ use crate::{
     Error, ErrorKind, Result,
     format::files::{self, Identity, SegmentFile},
     log::segment::Segment,
-    storage::{IoContext, Storage},
+    storage::{File, IoContext, Storage},
     store::{files::small, segments::chain},
     sync::Arc,
 };
@@ -77,8 +77,8 @@ pub(crate) fn read_identity(storage: &dyn Storage) -> Result<Identity> {
     if let Folder::Other(name) = state_of(storage)? {
         return Err(not_a_store(&place, &name));
     }
-    let file = small::open(storage, files::IDENTITY)?.ok_or_else(|| no_store(&place))?;
-    let bytes = small::start(storage, files::IDENTITY, &*file, IDENTITY_BYTES_MAX)?;
+    let read = |file: &dyn File| small::start(file, IDENTITY_BYTES_MAX);
+    let bytes = small::read(storage, files::IDENTITY, read)?.ok_or_else(|| no_store(&place))?;
     Identity::decode(&bytes, &place)
 }
 

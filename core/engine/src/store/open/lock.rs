@@ -44,7 +44,16 @@ pub(crate) fn lock(storage: &dyn Storage, holder: &str) -> Result<Box<dyn Send +
             };
             Error::new(ErrorKind::Locked, message)
         }
-        Err(error) => Error::from_io(error, format!("{}: locking {}", storage.describe(), files::LOCK)),
+        Err(error) => {
+            let refused = Error::from_io(error, format!("{}: locking {}", storage.describe(), files::LOCK));
+            match refused.kind() {
+                kind @ (ErrorKind::PermissionDenied | ErrorKind::ReadOnly) => {
+                    let message = format!("{refused}; open it for reading only, or make it writable for this user");
+                    Error::with_source(kind, message, refused)
+                }
+                _ => refused,
+            }
+        }
     })
 }
 

@@ -120,7 +120,13 @@ impl Durable {
 
     /// The location of a data record, as far as it is known without I/O.
     pub(crate) fn spot(&self, source: u32, ordinal: u32) -> Result<Spot> {
-        self.spot_in(&self.run(source, ordinal)?, ordinal)
+        let run = self.run(source, ordinal)?;
+        let known = self.known_offset(&run, ordinal)?;
+        Ok(Spot {
+            run,
+            ordinal,
+            known,
+        })
     }
 
     /// The run of a stream's records that this one belongs to: those in the same segment.
@@ -146,31 +152,13 @@ impl Durable {
         })
     }
 
-    /// Where a record of a run is.
-    pub(crate) fn spot_in(&self, run: &Run, ordinal: u32) -> Result<Spot> {
-        let Run {
-            segment,
-            end,
-            stream,
-            source,
-            ..
-        } = run;
-        let offset = match segment.trailer() {
-            Some(_) => None,
-            None => Some(
-                self.active_index
-                    .posting(*source, ordinal)
-                    .ok_or_else(|| lacks(segment, *source, ordinal))?,
-            ),
-        };
-        Ok(Spot {
-            segment: segment.clone(),
-            end: *end,
-            stream: *stream,
-            source: *source,
-            ordinal,
-            offset,
-        })
+    /// The offset of a record of a run, as far as it is known without I/O: `None` in a sealed segment, whose index block has it.
+    pub(crate) fn known_offset(&self, run: &Run, ordinal: u32) -> Result<Option<u64>> {
+        if run.segment.trailer().is_some() {
+            return Ok(None);
+        }
+        let offset = self.active_index.posting(run.source, ordinal);
+        offset.map(Some).ok_or_else(|| run.lacks(ordinal))
     }
 
     /// Publishes records of the active segment: they end at `end`.
@@ -338,16 +326,65 @@ impl Durable {
 
 /// Records of a stream that are in one segment.
 pub(crate) struct Run {
-    segment: Arc<Segment>,
-    end: u64,
-    stream: StreamId,
-    source: u32,
+    pub(crate) segment: Arc<Segment>,
+    /// Where the published records of the segment end.
+    pub(crate) end: u64,
+    /// The stream that was given the records, and its number.
+    pub(crate) stream: StreamId,
+    pub(crate) source: u32,
     ordinals: Range<u32>,
 }
 
 impl Run {
     pub(crate) fn has(&self, source: u32, ordinal: u32) -> bool {
         self.source == source && self.ordinals.contains(&ordinal)
+    }
+
+    /// The offset of a record whose offset may be known already. It may read the segment's index block, of which `postings` keeps
+    /// what the next record needs.
+    pub(crate) fn offset(
+        &self,
+        ordinal: u32,
+        known: Option<u64>,
+        Postings(kept): &mut Postings,
+    ) -> Result<u64> {
+        if let Some(offset) = known {
+            return Ok(offset);
+        }
+        let seed = self.segment.seed;
+        if kept
+            .as_ref()
+            .is_none_or(|(segment, known)| (*segment, known.stream()) != (seed, self.source))
+        {
+            let found = self.segment.postings_of(self.source)?;
+            *kept = found.map(|postings| (seed, postings));
+        }
+        let offset = match kept {
+            Some((_, postings)) => postings.offset(ordinal)?,
+            None => None,
+        };
+        match offset {
+            Some(DROPPED) => Err(self.dropped(ordinal)),
+            Some(offset) => Ok(offset),
+            None => Err(self.lacks(ordinal)),
+        }
+    }
+
+    /// The error for a record that a compaction in another process dropped, while this read, which started before, still
+    /// referred to it.
+    fn dropped(&self, ordinal: u32) -> Error {
+        Error::not_found(format!(
+            "{}: record {ordinal} of stream number {} was given up by a compaction after it was truncated or \
+             deleted; read again",
+            self.segment.name, self.source
+        ))
+    }
+
+    fn lacks(&self, ordinal: u32) -> Error {
+        let end = self.segment.trailer().map_or(0, |trailer| trailer.data_end);
+        let source = self.source;
+        let message = format!("the index lacks record {ordinal} of stream number {source}");
+        self.segment.damaged(end, message)
     }
 }
 
@@ -365,74 +402,37 @@ pub(crate) struct Postings(Option<(u32, StreamPostings)>);
 
 /// Where a data record is: found under the directory's lock, looked up without it.
 pub(crate) struct Spot {
-    pub(crate) segment: Arc<Segment>,
-    /// Where the published records of the segment end.
-    pub(crate) end: u64,
-    /// The stream that was given the record, and its number.
-    pub(crate) stream: StreamId,
-    pub(crate) source: u32,
-    pub(crate) ordinal: u32,
-    /// `None` in a sealed segment, whose index block has it.
-    offset: Option<u64>,
+    run: Run,
+    ordinal: u32,
+    known: Option<u64>,
 }
 
 impl Spot {
-    /// The record's offset. It may read the segment's index block.
-    pub(crate) fn offset(&self) -> Result<u64> {
-        self.offset_in(&mut Postings::default())
+    pub(crate) fn segment(&self) -> &Segment {
+        &self.run.segment
     }
 
-    /// As [`offset`](Self::offset), for one of several records that are looked up in order.
-    pub(crate) fn offset_in(&self, Postings(kept): &mut Postings) -> Result<u64> {
-        if let Some(offset) = self.offset {
-            return Ok(offset);
-        }
-        let seed = self.segment.seed;
-        if kept
-            .as_ref()
-            .is_none_or(|(segment, known)| (*segment, known.stream()) != (seed, self.source))
-        {
-            let found = self.segment.postings_of(self.source)?;
-            *kept = found.map(|postings| (seed, postings));
-        }
-        let offset = match kept {
-            Some((_, postings)) => postings.offset(self.ordinal)?,
-            None => None,
-        };
-        match offset {
-            Some(DROPPED) => Err(dropped(&self.segment, self.source, self.ordinal)),
-            Some(offset) => Ok(offset),
-            None => Err(lacks(&self.segment, self.source, self.ordinal)),
-        }
+    /// The record's offset. It may read the segment's index block.
+    pub(crate) fn offset(&self) -> Result<u64> {
+        self.run
+            .offset(self.ordinal, self.known, &mut Postings::default())
     }
 
     /// The record.
     pub(crate) fn frame(&self) -> Result<Frame> {
-        let frame = self.segment.frame(self.offset()?, self.end)?;
-        if frame.header.stream != self.source || !frame.header.kind.is_data() {
-            let message = format!("expected a record of stream number {}", self.source);
-            return Err(self.segment.damaged(frame.offset, message));
+        let Run {
+            segment,
+            end,
+            source,
+            ..
+        } = &self.run;
+        let frame = segment.frame(self.offset()?, *end)?;
+        if frame.header.stream != *source || !frame.header.kind.is_data() {
+            let message = format!("expected a record of stream number {source}");
+            return Err(segment.damaged(frame.offset, message));
         }
         Ok(frame)
     }
-}
-
-/// The error for a record that a compaction in another process dropped, while this read, which started before, still
-/// referred to it.
-fn dropped(segment: &Segment, source: u32, ordinal: u32) -> Error {
-    Error::not_found(format!(
-        "{}: record {ordinal} of stream number {source} was given up by a compaction after it was truncated or \
-             deleted; read again",
-        segment.name
-    ))
-}
-
-fn lacks(segment: &Segment, source: u32, ordinal: u32) -> Error {
-    let end = segment.trailer().map_or(0, |trailer| trailer.data_end);
-    segment.damaged(
-        end,
-        format!("the index lacks record {ordinal} of stream number {source}"),
-    )
 }
 
 pub(crate) fn missing(id: SegmentId) -> Error {

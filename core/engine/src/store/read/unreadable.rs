@@ -1,6 +1,9 @@
 //! Records of a stream that can't be read: which they are, and what is shown for one that was redacted.
 
-use super::{Reader, located::Located};
+use super::{
+    Reader,
+    located::{Located, is_it},
+};
 use crate::{
     Error, Position, Result, Sequence,
     format::record,
@@ -17,13 +20,13 @@ impl Reader {
         &mut self,
         located: &Located,
     ) -> Result<Option<(u64, Option<record::Header>)>> {
-        let segment = &located.segment;
-        let header = header_at(segment, located.offset, located.end)?;
-        let header = header.filter(|header| located.is_it(header));
+        let run = self.run(located.run)?.clone();
+        let (segment, end, offset) = (&run.segment, run.end, located.offset);
+        let header = header_at(segment, offset, end)?;
+        let header = header.filter(|header| is_it(&run, located, header));
         let of_store = &self.shared.lost_places;
-        let (end, offset) = (located.end, located.offset);
         let places = LostPlaces::kept(&mut self.lost_places, of_store, segment, end, offset)?;
-        let position = match places.at(located.offset) {
+        let position = match places.at(offset) {
             Some(position) => Some(position),
             // Without an index block, the header tells it.
             None => header.as_ref().map(|header| position_in(segment, header)),
@@ -50,8 +53,9 @@ impl Reader {
         if !self.kinds.is_empty() && !header.as_ref().is_some_and(|header| self.wants(header)) {
             return Ok(None);
         }
-        let index = index_in(&located.segment, position);
-        let lost = lost_header(located.source, located.sequence, index);
+        let run = self.run(located.run)?;
+        let index = index_in(&run.segment, position);
+        let lost = lost_header(run.source, located.sequence, index);
         let header = header.map_or(lost, |header| record::Header { index, ..header });
         Ok(Some(frame_of(header, located.offset)))
     }

@@ -107,6 +107,10 @@ impl Shared {
             *durable = loaded.durable;
             state.seen = seen;
         }
+        let last = durable.next_position - 1;
+        drop(durable);
+        // The next refresh finds nothing newer than this, so nobody else would tell who waits for it.
+        self.watch.advance(last);
         Ok(())
     }
 

@@ -171,3 +171,37 @@ fn segment_that_was_sealed_since_the_look_is_read_no_further_than_was_seen() {
     let rest = position.0 + 1..=writer.last_position().unwrap().0;
     assert_eq!(scanned, rest.map(Position).collect::<Vec<_>>());
 }
+
+#[test]
+fn who_follows_is_told_of_what_another_read_found_behind_a_compaction() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let options = OpenOptions {
+        segment_bytes_max: crate::limits::SEGMENT_BYTES_MIN,
+        ..options()
+    };
+    let writer = Store::open(&path, options.clone()).unwrap();
+    let stream = StreamId(writer.new_id());
+    for _ in 0..300 {
+        append(&writer, stream, &[b'x'; 700]);
+    }
+    let reader = Store::open(&path, options.read_only()).unwrap();
+    let records = reader.read(stream, ReadOptions::default()).unwrap();
+    let last = reader.last_position().unwrap();
+    let mut following = reader.subscribe(last.next());
+    let nothing = following.next_timeout(Duration::ZERO).unwrap();
+    assert!(nothing.is_none());
+    let all = crate::CompactOptions {
+        scope: crate::CompactScope::All,
+        ..crate::CompactOptions::default()
+    };
+    assert!(writer.compact(all).unwrap().files_after > 0);
+    append(&writer, stream, b"after");
+    // What was removed can't be opened again: the read loads what there is instead, and with it the new record.
+    FsStorage::close_for_reading();
+    crate::clear_caches();
+    assert_eq!(records.map(Result::unwrap).count(), 300);
+    assert_eq!(reader.shared().watch.position(), last.0 + 1);
+    let next = following.next_timeout(Duration::from_secs(60)).unwrap();
+    assert_eq!(next.unwrap().position, last.next());
+}

@@ -165,7 +165,7 @@ impl Facts {
         let spot = read(durable).spot(source, ordinal)?;
         let frame = spot.frame()?;
         self.positions
-            .insert((source, ordinal), position_of(&spot.segment, &frame));
+            .insert((source, ordinal), position_of(spot.segment(), &frame));
         Ok(())
     }
 }

@@ -189,9 +189,7 @@ pub(crate) fn outcome_unknown(cause: &Error) -> Error {
 pub(crate) fn refused(cause: &Error) -> Error {
     Error::new(
         crate::ErrorKind::StorageFull,
-        format!(
-            "no room is left, and nothing of this append was written; free some space and go on: {cause}"
-        ),
+        format!("no room is left, and nothing of this append was written: {cause}"),
     )
 }
 

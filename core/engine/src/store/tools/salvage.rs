@@ -8,7 +8,7 @@ mod places;
 mod raw_file;
 mod remains;
 
-use std::ops::ControlFlow;
+use std::{collections::BTreeSet, ops::ControlFlow};
 
 use self::{
     image::SalvagedImage,
@@ -19,11 +19,15 @@ use self::{
 use crate::{
     Result,
     format::files::SegmentFile,
+    log::segment::Segment,
     storage::{Access, IoContext, Storage},
     store::files::checkpoint,
 };
 
 pub use found::{Salvage, Salvaged};
+
+/// The folder is listed anew after this many files, at most, that a compaction removed before they were opened.
+const GONE_MAX: usize = 16;
 
 /// Whether any block of a pack's image is whole, and can be decoded.
 pub(super) fn has_whole_block(storage: &dyn Storage, file: SegmentFile) -> Result<bool> {
@@ -50,15 +54,7 @@ pub fn salvage(
     storage: &dyn Storage,
     visit: &mut dyn FnMut(Salvaged) -> ControlFlow<()>,
 ) -> Result<Salvage> {
-    let mut summary = Salvage::default();
-    let mut found: Vec<Remains> = Vec::new();
-    for place in places(storage)? {
-        let described = place.name.clone();
-        match Remains::open(storage, place, &found, &mut summary) {
-            Ok(remains) => found.push(remains),
-            Err(error) => summary.note(format!("{described}: {error}")),
-        }
-    }
+    let (mut found, mut summary) = opened(storage)?;
     let is_leftover = |remains: &Remains| found.iter().any(|other| remains.is_leftover_of(other));
     let leftovers: Vec<bool> = found.iter().map(is_leftover).collect();
     let mut is_leftover = leftovers.into_iter();
@@ -84,4 +80,30 @@ pub fn salvage(
         }
     }
     Ok(summary)
+}
+
+/// The files that may hold records. They are listed anew where a compaction removed some before they were opened: what they
+/// had is in another by then.
+fn opened(storage: &dyn Storage) -> Result<(Vec<Remains>, Salvage)> {
+    let mut gone = BTreeSet::new();
+    'listing: loop {
+        let mut summary = Salvage::default();
+        let mut found: Vec<Remains> = Vec::new();
+        for place in places(storage)? {
+            let described = place.name.clone();
+            match Remains::open(storage, place, &found, &mut summary) {
+                Ok(remains) => found.push(remains),
+                // One that was listed a second time isn't there for another reason.
+                Err(error)
+                    if Segment::is_gone(&error)
+                        && gone.len() < GONE_MAX
+                        && gone.insert(described.clone()) =>
+                {
+                    continue 'listing;
+                }
+                Err(error) => summary.note(format!("{described}: {error}")),
+            }
+        }
+        return Ok((found, summary));
+    }
 }

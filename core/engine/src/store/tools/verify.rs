@@ -1,12 +1,15 @@
 //! `verify`: reads every byte of a store, rebuilds all data derived from its records, and reports every difference.
 
+use std::collections::BTreeSet;
+
 use super::examine::{
     run::{View, examine},
     sources::Sources,
 };
 use crate::{
-    ErrorKind, Result, Verification,
+    Error, ErrorKind, Result, Verification,
     format::files::Identity,
+    log::segment::Segment,
     storage::{Access, Storage},
     store::{
         files::watermark,
@@ -17,19 +20,24 @@ use crate::{
     },
 };
 
+/// It gives up once compactions have removed this many files before they were read.
+const GONE_MAX: usize = 16;
+
 /// Reads every byte of a store, also while a writer is active, rebuilds all data derived from the records, and reports
 /// every damage and every difference: index blocks, headers, checkpoint, end marker, watermark, and the result of
-/// opening. Changes nothing.
+/// opening. Changes nothing. Where a compaction removes a file before it was read, it begins anew.
 ///
 /// # Errors
 /// Those of reading: [`NotFound`](ErrorKind::NotFound), [`NotAStore`](ErrorKind::NotAStore),
-/// [`Io`](ErrorKind::Io); [`UnsupportedVersion`](ErrorKind::UnsupportedVersion) when a newer build wrote some of it.
+/// [`Io`](ErrorKind::Io), also when compactions removed 16 files before it read them;
+/// [`UnsupportedVersion`](ErrorKind::UnsupportedVersion) when a newer build wrote some of it.
 /// Damage is not an error: it is reported in the [`Verification`].
 pub fn verify(storage: &dyn Storage) -> Result<Verification> {
     verify_with(storage, &mut |_, _| {})
 }
 
-/// The same as [`verify`]; `progress` gets how many bytes were read, and of how many.
+/// The same as [`verify`]; `progress` gets how many bytes were read, and of how many. What was read before it began anew
+/// counts in both.
 ///
 /// # Errors
 /// As [`verify`].
@@ -37,6 +45,33 @@ pub fn verify_with(
     storage: &dyn Storage,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Verification> {
+    let (mut before, mut gone) = (0, BTreeSet::new());
+    loop {
+        let mut read = 0;
+        let result = verify_once(storage, &mut |done, all| {
+            read = done;
+            progress(before + done, before + all);
+        });
+        match result {
+            // A second time, the same file isn't there for another reason.
+            Err(error) if Segment::is_gone(&error) && gone.insert(error.to_string()) => {
+                if gone.len() == GONE_MAX {
+                    return Err(Error::new(
+                        error.kind(),
+                        format!(
+                            "compactions removed files before they were read, {GONE_MAX} times; verify when nothing \
+                             compacts the store, or verify a backup"
+                        ),
+                    ));
+                }
+                before += read;
+            }
+            result => return result,
+        }
+    }
+}
+
+fn verify_once(storage: &dyn Storage, progress: &mut dyn FnMut(u64, u64)) -> Result<Verification> {
     // Read before the segments: they hold for any later state of the log.
     let sources = Sources::read(storage)?;
     let view = view(storage, &sources.identity)?;

@@ -224,7 +224,7 @@ impl ChatFold {
 
     /// Whether two messages were made at the same time, which no change of a message changes.
     fn is_as_old(&self, place: usize, other: &Self, there: usize) -> bool {
-        let made = |message: &ChatMessage| message.created_at;
+        let made = |message: &ChatMessage| message.created_at_ms;
         self.message_at(place).map(made) == other.message_at(there).map(made)
     }
 

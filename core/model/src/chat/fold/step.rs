@@ -3,7 +3,7 @@
 use std::{collections::HashMap, ops::Deref, sync::Arc};
 
 use crate::{
-    Error, RawJson, Result, Step, Timestamp, Updates,
+    Error, RawJson, Result, Step, Updates,
     chat::step_diff::{DiffFrom, StepDiff},
     json::diff::TextDiff,
     limits::CHAT_EVENT_BYTES_MAX,
@@ -144,8 +144,8 @@ impl FoldedStep {
     }
 
     /// The step with updates, and whether they change its input or its space.
-    pub(super) fn updated(&self, updates: &Updates, at: Timestamp) -> Result<(Self, bool)> {
-        let mut step = self.step.updated(updates, at)?;
+    pub(super) fn updated(&self, updates: &Updates, at_ms: u64) -> Result<(Self, bool)> {
+        let mut step = self.step.updated(updates, at_ms)?;
         let (input, space) = (step.input.take(), step.space_snapshot.take());
         let mut texts = self.texts.clone();
         let is_input = updates.get("input").is_some();

@@ -138,5 +138,5 @@ impl ChatFold {
 /// Whether a step was begun because another one had failed. One of the same time counts if it has the same input: several may
 /// have been begun at once.
 fn is_retry(step: &FoldedStep, failed: &FoldedStep) -> bool {
-    step.created_at > failed.updated_at || step.has_input_of(failed).unwrap_or(false)
+    step.created_at_ms > failed.updated_at_ms || step.has_input_of(failed).unwrap_or(false)
 }

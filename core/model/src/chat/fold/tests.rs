@@ -2,8 +2,7 @@
 
 use super::*;
 use crate::{
-    ChatRole, MessageFilter, RawJson, Step, StepDiff, StepDiffs, StepStatus, StepType, Timestamp,
-    Updates,
+    ChatRole, MessageFilter, RawJson, Step, StepDiff, StepDiffs, StepStatus, StepType, Updates,
 };
 
 fn saved(id: &str) -> ChatEvent {
@@ -44,12 +43,12 @@ fn messages_are_numbered_updated_and_deleted_in_order() {
         saved("c"),
         ChatEvent::MessageUpdated {
             message_id: "b".into(),
-            at: Timestamp(9),
+            at_ms: 9,
             updates,
         },
         ChatEvent::MessagesDeleted {
             message_ids: vec!["a".into(), "nobody".into()],
-            at: Timestamp(9),
+            at_ms: 9,
         },
         saved("d"),
     ]);
@@ -61,8 +60,11 @@ fn messages_are_numbered_updated_and_deleted_in_order() {
     assert_eq!(told, [("b", 2), ("c", 3), ("d", 4)]);
     assert_eq!(messages[0].props.as_str(), r#"{"content": "B"}"#);
     assert_eq!(
-        (messages[0].extra["colour"].as_str(), messages[0].updated_at),
-        (Some("red"), Timestamp(9))
+        (
+            messages[0].extra["colour"].as_str(),
+            messages[0].updated_at_ms
+        ),
+        (Some("red"), 9)
     );
     assert_eq!(messages[0].id, Some(20));
     let page = fold.messages(&MessageFilter {
@@ -125,7 +127,7 @@ fn the_last_step_that_is_not_completed_is_the_one_to_resume() {
     let mut events = vec![step("1", "a", None), step("2", "a", None)];
     events.push(ChatEvent::StepUpdated {
         step_id: "2".into(),
-        at: Timestamp(1),
+        at_ms: 1,
         updates: completed.clone(),
     });
     assert_eq!(
@@ -137,7 +139,7 @@ fn the_last_step_that_is_not_completed_is_the_one_to_resume() {
     );
     events.push(ChatEvent::StepUpdated {
         step_id: "1".into(),
-        at: Timestamp(1),
+        at_ms: 1,
         updates: completed,
     });
     assert_eq!(folded(events).last_incomplete_step(), None);
@@ -167,7 +169,7 @@ fn an_update_that_makes_no_message_is_refused() {
     ] {
         let updates = Updates::parse(updates).unwrap();
         assert_eq!(
-            message.updated(&updates, Timestamp(1)).unwrap_err().kind(),
+            message.updated(&updates, 1).unwrap_err().kind(),
             crate::ErrorKind::InvalidInput
         );
     }
@@ -257,7 +259,7 @@ fn a_copy_has_the_same_with_ids_of_its_own_and_goes_on_with_them() {
         ChatEvent::StepSaved(Box::new(next)),
         ChatEvent::MessagesDeleted {
             message_ids: vec![deleted],
-            at: Timestamp(1),
+            at_ms: 1,
         },
         saved("b"),
     ];
@@ -300,13 +302,13 @@ fn mixed(seed: u64) -> ChatFold {
                 let updates = Updates::new().with("request_id", RawJson::string(&request));
                 ChatEvent::MessageUpdated {
                     message_id: id,
-                    at: Timestamp(number),
+                    at_ms: number,
                     updates,
                 }
             }
             4 => ChatEvent::MessagesDeleted {
                 message_ids: vec![id],
-                at: Timestamp(number),
+                at_ms: number,
             },
             5 => {
                 let status = StepStatus::ALL[usize::try_from(below(5)).unwrap()].to_string();
@@ -315,7 +317,7 @@ fn mixed(seed: u64) -> ChatFold {
                     .with("stack_id", RawJson::string(&format!("s{}", below(4))));
                 ChatEvent::StepUpdated {
                     step_id: id,
-                    at: Timestamp(number),
+                    at_ms: number,
                     updates,
                 }
             }
@@ -447,7 +449,7 @@ fn a_step_that_is_changed_changes_none_that_was_saved_as_a_difference_from_it() 
             place,
             ChatEvent::StepUpdated {
                 step_id: "s15".into(),
-                at: Timestamp(1),
+                at_ms: 1,
                 updates: Updates::new().with("input", value),
             },
         );
@@ -469,7 +471,7 @@ fn a_change_of_what_others_differ_from_comes_before_they_are_saved() {
     let mut events = saved_as_differences(&steps);
     let update = |updates| ChatEvent::StepUpdated {
         step_id: "s1".into(),
-        at: Timestamp(1),
+        at_ms: 1,
         updates,
     };
     let (input, space) = (

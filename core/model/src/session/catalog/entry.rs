@@ -25,8 +25,8 @@ impl SessionEntry {
         match order {
             ChatOrder::Created => 0,
             ChatOrder::LastMessage => chat
-                .and_then(|chat| chat.last_message_at)
-                .map_or(self.session.created_at_ms, |at| at.0),
+                .and_then(|chat| chat.last_message_at_ms)
+                .unwrap_or(self.session.created_at_ms),
             // The lowest comes first: all bits but that of the sign are turned, so that it is the highest.
             ChatOrder::Sort => !(chat.map_or(0, |chat| chat.sort).cast_unsigned() ^ (1 << 63)),
         }

@@ -7,7 +7,6 @@ use std::{
 
 use runlog_model::{
     CatalogEvent, Chat, ChatEvent, ChatFold, ChatMessage, Session, SessionId, Step, StepDiffs,
-    Timestamp,
 };
 
 use super::super::write::Of;
@@ -27,7 +26,7 @@ const BATCH_BYTES: usize = 16 << 20;
 pub(super) trait Record: Sync + FromRow + Clone {
     fn chat_id(&self) -> &str;
     fn assistant_id(&self) -> Option<&str>;
-    fn created_at(&self) -> Timestamp;
+    fn created_at_ms(&self) -> u64;
     /// As it is saved in a chat.
     fn completed(self, chats: &Chats, chat_id: &str) -> Result<Self>;
     /// Its event; `None` if the chat has it, or had it.
@@ -46,8 +45,8 @@ impl Record for ChatMessage {
         self.assistant_id.as_deref()
     }
 
-    fn created_at(&self) -> Timestamp {
-        self.created_at
+    fn created_at_ms(&self) -> u64 {
+        self.created_at_ms
     }
 
     fn completed(self, chats: &Chats, chat_id: &str) -> Result<Self> {
@@ -72,8 +71,8 @@ impl Record for Step {
         Some(&self.assistant_id)
     }
 
-    fn created_at(&self) -> Timestamp {
-        self.created_at
+    fn created_at_ms(&self) -> u64 {
+        self.created_at_ms
     }
 
     fn completed(self, chats: &Chats, chat_id: &str) -> Result<Self> {
@@ -98,6 +97,17 @@ struct ReadRow<T> {
     record: T,
     /// How long the line is.
     bytes: usize,
+    /// Its place among the rows of its chat, of a table that has no sequences: its time, and its number.
+    place: (u64, u64),
+}
+
+/// The place of a row of `agent_history` in its chat. Without a time it is that of the row before it.
+fn in_history((at_ms, number): (u64, Option<u64>), before: Option<(u64, u64)>) -> (u64, u64) {
+    let at_ms = match at_ms {
+        0 => before.map_or(0, |(at_ms, _)| at_ms),
+        at_ms => at_ms,
+    };
+    (at_ms, number.unwrap_or(0))
 }
 
 /// The sequences of a chat's messages, with those of the rows seen so far.
@@ -179,12 +189,18 @@ impl Chats {
                 break;
             }
             let read = match record_of::<T>(table, text) {
-                Ok(Some(record)) => self.checked(table, record).await.map(Some),
-                read => read,
+                Ok(Some(record)) => {
+                    // As the row has it: what it lacks is filled in.
+                    let given = (record.created_at_ms(), record.number());
+                    let checked = self.checked(table, record).await;
+                    checked.map(|record| Some((record, given)))
+                }
+                Ok(None) => Ok(None),
+                Err(error) => Err(error),
             };
             match read {
                 Ok(None) => deleted.push(line),
-                Ok(Some(record)) => {
+                Ok(Some((record, given))) => {
                     let chat_id = record.chat_id().to_owned();
                     let place = *places.entry(chat_id.clone()).or_insert_with(|| {
                         chats.push(OfChat {
@@ -193,14 +209,24 @@ impl Chats {
                         });
                         chats.len() - 1
                     });
-                    chats[place].rows.push(ReadRow {
+                    let rows = &mut chats[place].rows;
+                    let place = match table {
+                        Table::History => in_history(given, rows.last().map(|row| row.place)),
+                        _ => (0, 0),
+                    };
+                    rows.push(ReadRow {
                         line,
                         record,
                         bytes: text.len(),
+                        place,
                     });
                 }
                 Err(error) => report.leave_out(line, &error),
             }
+        }
+        for chat in &mut chats {
+            // Those of one place stay in the order of their lines.
+            runlog_log::order::sort_by_key(&mut chat.rows, |row| row.place);
         }
         if options.stop_at_issue
             && let Some((line, error)) = self.first_left_out(&chats).await?
@@ -319,14 +345,14 @@ impl Chats {
         let rows = || chat.rows.iter().map(|row| &row.record);
         let assistant_id =
             rows().find_map(|record| record.assistant_id().filter(|id| !id.is_empty()));
-        let created_at = rows()
-            .map(T::created_at)
-            .filter(|at| !at.is_unset())
+        let created_at_ms = rows()
+            .map(T::created_at_ms)
+            .filter(|at_ms| *at_ms != 0)
             .min()
-            .unwrap_or(Timestamp::UNSET);
+            .unwrap_or(0);
         let new = Chat {
             chat_id: chat.chat_id.clone(),
-            created_at,
+            created_at_ms,
             ..Chat::new(assistant_id.unwrap_or("unknown"))
         };
         let mut session = self.session_of(new)?;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use runlog_model::{Chat, ChatMessage, RawJson, Step, Timestamp, json::slices::string, read_json};
+use runlog_model::{Chat, ChatMessage, RawJson, Step, json::slices::string, read_json, time};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -52,6 +52,17 @@ const MESSAGE_AND_STEP: Columns = Columns {
     flags: &[],
 };
 
+/// Where a row's own id is kept, beside that of its record.
+const OLD_ID: &str = "old_id";
+
+/// The columns with times: text, or a number of seconds or milliseconds.
+const TIMES: [&str; 4] = [
+    "created_at",
+    "updated_at",
+    "last_message_at",
+    "dismissed_at",
+];
+
 /// The columns of a chat's owner, with their fields.
 const OWNERS: [(&str, &str); 4] = [
     ("__yao_created_by", "created_by"),
@@ -78,7 +89,15 @@ pub(super) trait FromRow: DeserializeOwned {
     const NAME: &'static str;
 
     fn id(&self) -> &str;
+    /// The row's own id, if that is a number: rows were made in their order.
+    fn number(&self) -> Option<u64>;
     fn extra(&mut self) -> &mut Map<String, Value>;
+}
+
+/// The number of a row with an own id beside that of its record, or with no other.
+fn number_of(extra: &Map<String, Value>, id: &str) -> Option<u64> {
+    let own = extra.get(OLD_ID).and_then(Value::as_str).unwrap_or(id);
+    own.parse().ok()
 }
 
 impl FromRow for ChatMessage {
@@ -87,6 +106,10 @@ impl FromRow for ChatMessage {
 
     fn id(&self) -> &str {
         &self.message_id
+    }
+
+    fn number(&self) -> Option<u64> {
+        number_of(&self.extra, &self.message_id)
     }
 
     fn extra(&mut self) -> &mut Map<String, Value> {
@@ -100,6 +123,10 @@ impl FromRow for Step {
 
     fn id(&self) -> &str {
         &self.step_id
+    }
+
+    fn number(&self) -> Option<u64> {
+        number_of(&self.extra, &self.step_id)
     }
 
     fn extra(&mut self) -> &mut Map<String, Value> {
@@ -117,7 +144,7 @@ pub(super) fn object_lines(lines: &str) -> impl Iterator<Item = (usize, &str)> {
 }
 
 /// The chat of a line, and when it was deleted.
-pub(super) fn chat_of(text: &str) -> Result<(Chat, Option<Timestamp>)> {
+pub(super) fn chat_of(text: &str) -> Result<(Chat, Option<u64>)> {
     let mut row = row_of(text, &CHAT)?;
     for (column, field) in OWNERS {
         rename(&mut row, column, field);
@@ -126,16 +153,20 @@ pub(super) fn chat_of(text: &str) -> Result<(Chat, Option<Timestamp>)> {
     row.entry("assistant_id".to_owned())
         .or_insert_with(|| RawJson::string(""));
     let old_id = row.remove("id");
-    let deleted_at = row.remove("deleted_at").map(|at| at.to_value());
-    let deleted_at = deleted_at
-        .transpose()
-        .map_err(|error| Error::invalid(format!("the deleted_at: {error}")))?;
+    let deleted_at_ms = match row.remove("deleted_at") {
+        None => None,
+        Some(at) => Some(time::from_json(at.as_str()).ok_or_else(|| {
+            Error::invalid(format!(
+                "the deleted_at {at} is not a time, such as \"2026-01-31T12:00:00Z\" or 1769860800"
+            ))
+        })?),
+    };
     let mut chat: Chat = item_of(&row, "chat")?;
     if chat.chat_id.is_empty() {
         return Err(Error::invalid("the chat_id is empty"));
     }
     keep_old_id(&mut chat.extra, old_id)?;
-    Ok((chat, deleted_at))
+    Ok((chat, deleted_at_ms))
 }
 
 /// The record of a line; `None` for a row that was deleted.
@@ -183,8 +214,11 @@ fn become_message(row: &mut Row) -> Result<()> {
     let props = RawJson::from_value(&BTreeMap::from([("content", content)]))?;
     row.insert("props".to_owned(), props);
     row.insert("type".to_owned(), RawJson::string("text"));
-    if let Some(id) = row.remove("id") {
-        row.entry("message_id".to_owned()).or_insert(id);
+    // Beside another id it is kept, as of the other tables.
+    if !row.contains_key("message_id")
+        && let Some(id) = row.remove("id")
+    {
+        row.insert("message_id".to_owned(), id);
     }
     Ok(())
 }
@@ -215,6 +249,8 @@ fn converted(name: &str, value: &RawJson, columns: &Columns) -> Option<RawJson> 
         RawJson::parse(text()?).ok()
     } else if columns.numbers.contains(&name) {
         RawJson::from_value(&text()?.trim().parse::<u64>().ok()?).ok()
+    } else if TIMES.contains(&name) {
+        RawJson::from_value(&time::from_json(value.as_str())?).ok()
     } else if columns.flags.contains(&name) {
         let number = text().unwrap_or_else(|| value.to_string());
         // Parsed as JSON: `str::parse` would link another number parser only for this.
@@ -243,7 +279,7 @@ fn item_of<T: DeserializeOwned>(row: &Row, what: &str) -> Result<T> {
 
 fn keep_old_id(extra: &mut Map<String, Value>, id: Option<RawJson>) -> Result<()> {
     if let Some(id) = id {
-        extra.insert("old_id".to_owned(), id.to_value()?);
+        extra.insert(OLD_ID.to_owned(), id.to_value()?);
     }
     Ok(())
 }

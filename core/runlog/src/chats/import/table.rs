@@ -8,7 +8,8 @@ pub enum Table {
     /// [`created_by`](runlog_model::Chat::created_by) and so on.
     Chat,
     /// `agent_history`, an older table of messages: `role` is kept, `content` becomes the props of a text message, `id`
-    /// its id. The chats must exist.
+    /// its id. The chats must exist. The rows of a chat are ordered by `created_at`, then by `id` where that is a
+    /// number; one without a time goes with the row before it. So lines may be in any order within one import.
     History,
     /// `agent_message`, with the columns of a [`ChatMessage`](runlog_model::ChatMessage): ids, sequences and times are
     /// kept, and the row's own `id` is stored as `old_id`. A missing chat is created, with the first assistant and the

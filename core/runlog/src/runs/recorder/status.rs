@@ -50,9 +50,15 @@ impl RunRecorder {
         &self.inner.gate
     }
 
-    /// Waits until a recorder of the run has ended or paused it, this one or another.
-    pub(crate) async fn stopped(&self) {
+    /// Waits until the run is ended or paused in this process: by this recorder, another one, or an orchestrator.
+    /// [`Runs::get`](crate::runs::Runs::get) then tells how.
+    pub async fn stopped(&self) {
         self.gate().stopped().await;
+    }
+
+    /// Wakes all that wait for [`stopped`](Self::stopped): the end was recorded without a recorder.
+    pub(crate) fn tell_stopped(&self) {
+        self.gate().tell_stopped();
     }
 
     /// The records of this change of the run.

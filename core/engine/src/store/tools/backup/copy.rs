@@ -36,7 +36,7 @@ pub(crate) fn backup(
     holder: &str,
     options: BackupOptions,
 ) -> Result<Backup> {
-    let (sources, last_position) = sources(shared);
+    let (sources, last_position) = sources(shared)?;
     let place = target.describe();
     if target.is_inside(&*shared.storage) {
         return Err(Error::invalid(format!(

@@ -85,9 +85,12 @@ pub(super) fn check_place(
 }
 
 pub(super) fn identity(storage: &dyn Storage) -> Result<Vec<u8>> {
-    let missing = || small::reading(storage, files::IDENTITY, io::ErrorKind::NotFound.into());
-    let file = small::open(storage, files::IDENTITY)?.ok_or_else(missing)?;
-    small::start(storage, files::IDENTITY, &*file, IDENTITY_BYTES_MAX)
+    let read = |file: &dyn File| small::start(file, IDENTITY_BYTES_MAX);
+    let missing = || {
+        let reading = format!("{}: reading {}", storage.describe(), files::IDENTITY);
+        Error::from_io(io::ErrorKind::NotFound.into(), reading)
+    };
+    small::read(storage, files::IDENTITY, read)?.ok_or_else(missing)
 }
 
 /// The state of a segment in the backup, and the damage of the store's segment if all of it was read.

@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::{
-    Position,
+    Position, Result,
     format::segment::HEADER_BYTES,
     log::segment::Segment,
     storage::{Access, File},
@@ -23,7 +23,30 @@ pub(super) struct Source {
 }
 
 /// The segments to copy, and the last position that they have.
-pub(super) fn sources(shared: &Shared) -> (io::Result<Vec<Source>>, Position) {
+///
+/// Packs lack what was truncated or deleted before they were made, and a reader may know of a pack before it knows of that: it
+/// looks how far the log goes, and then which files there are. The copy would have streams without their records, or end in a
+/// pack, which no store does. So a reader looks once more how far the log goes, until it had these packs before.
+pub(super) fn sources(shared: &Shared) -> Result<(io::Result<Vec<Source>>, Position)> {
+    let mut found = sources_now(shared);
+    while shared.is_read_only() {
+        shared.refresh()?;
+        let before = std::mem::replace(&mut found, sources_now(shared));
+        match (&before.0, &found.0) {
+            (Ok(before), Ok(now)) if packs(before).eq(packs(now)) => break,
+            (_, Err(_)) => break,
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+fn packs(sources: &[Source]) -> impl Iterator<Item = &str> {
+    let packs = sources.iter().filter(|source| source.segment.is_pack());
+    packs.map(|source| source.name.as_str())
+}
+
+fn sources_now(shared: &Shared) -> (io::Result<Vec<Source>>, Position) {
     let durable = shared.durable();
     let source = |segment: &Arc<Segment>| {
         if segment.is_pack() {

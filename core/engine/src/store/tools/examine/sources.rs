@@ -109,12 +109,12 @@ impl Sources {
 /// What the watermark says, whatever store and boot it is of. An error of reading it is one here: what it knows may be known
 /// nowhere else.
 fn read_watermark(storage: &dyn Storage) -> Result<Option<Watermark>> {
-    let Some(file) = small::open(storage, files::WATERMARK)? else {
-        return Ok(None);
-    };
     // A writer may be writing it; then it is read again.
     for _ in 0..READS_MAX {
-        let bytes = small::start(storage, files::WATERMARK, &*file, WATERMARK_BYTES_MAX)?;
+        let read = |file: &dyn File| small::start(file, WATERMARK_BYTES_MAX);
+        let Some(bytes) = small::read(storage, files::WATERMARK, read)? else {
+            return Ok(None);
+        };
         if let Some(watermark) = Watermark::decode(&bytes)? {
             return Ok(Some(watermark));
         }
@@ -125,20 +125,15 @@ fn read_watermark(storage: &dyn Storage) -> Result<Option<Watermark>> {
 const READS_MAX: u32 = 100;
 
 fn read_checkpoint(storage: &dyn Storage) -> Result<Option<Vec<u8>>> {
-    let Some(file) = small::open(storage, files::CHECKPOINT)? else {
-        return Ok(None);
-    };
-    let length = file
-        .len()
-        .map_err(|error| small::reading(storage, files::CHECKPOINT, error))?
-        .min(limits::CHECKPOINT_BYTES_MAX);
-    let read = |bytes_max| small::start(storage, files::CHECKPOINT, &*file, bytes_max);
-    // One that is no checkpoint needn't be read whole to be seen to be none.
-    let start = read(checkpoint::HEADER_BYTES)?;
-    if checkpoint::may_be_one(&start, length) {
-        return read(usize::try_from(length).unwrap_or(usize::MAX)).map(Some);
-    }
-    Ok(Some(start))
+    small::read(storage, files::CHECKPOINT, |file| {
+        let length = file.len()?.min(limits::CHECKPOINT_BYTES_MAX);
+        // One that is no checkpoint needn't be read whole to be seen to be none.
+        let start = small::start(file, checkpoint::HEADER_BYTES)?;
+        if checkpoint::may_be_one(&start, length) {
+            return small::start(file, usize::try_from(length).unwrap_or(usize::MAX));
+        }
+        Ok(start)
+    })
 }
 
 /// The identity of the store; where its file is lost, or is another store's, what the segments say of it, and why.
