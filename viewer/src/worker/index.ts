@@ -403,7 +403,10 @@ export class LogIndex {
         break;
       }
       case Kind.Snapshot: {
-        const lane = this.laneOf(record.stream) ?? this.lanes[this.runOf(record.stream)?.lane ?? -1] ?? (isFlowSnapshot(record.meta) ? this.#flow(record) : undefined);
+        const known = this.laneOf(record.stream) ?? this.lanes[this.runOf(record.stream)?.lane ?? -1];
+        // A state of a flow by itself is one of its events, as in the list of them.
+        const isOfFlow = known === undefined ? isFlowSnapshot(record.meta) : known.flowStatus !== undefined;
+        const lane = isOfFlow ? this.#flow(record) : known;
         const row = this.#row(record, lane?.index ?? -1, record.timeMs - (lane?.skew ?? 0));
         lane?.snapshots.push(row);
         if (lane?.flowStatus !== undefined) lane.flowStatus = statusOf(jsonOf(utf8.decode(record.payload))) ?? lane.flowStatus;
