@@ -1,6 +1,6 @@
 //! Removing one session, in one atomic batch.
 
-use runlog_log::{Batch, Expected, NewRecord, Op, Sequence};
+use runlog_log::{Batch, Durability, Expected, NewRecord, Op, Sequence};
 use runlog_model::{CatalogEvent, Checkpointed, EncodedEvent, RunStatus, SessionId};
 
 use super::{
@@ -30,6 +30,7 @@ impl Store {
         seen: &Seen,
         newest: Option<SessionId>,
         statuses: &[RunStatus],
+        durability: Option<Durability>,
     ) -> Result<Option<GivenUp>> {
         let id = seen.id();
         for _ in 0..ATTEMPTS {
@@ -79,7 +80,11 @@ impl Store {
             let mut events = dismissals(&session)?;
             events.extend((!is_deleted).then_some(deleted));
             ops.push(changes(&events, catalog_last));
-            match self.backend().commit(Batch::new(ops)).await {
+            let batch = Batch {
+                durability,
+                ..Batch::new(ops)
+            };
+            match self.backend().commit(batch).await {
                 Ok(_) => {
                     self.chat_cache().forget(id);
                     self.often().forget(id);

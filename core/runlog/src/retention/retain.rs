@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use runlog_log::CompactOptions;
+use runlog_log::{CompactOptions, Durability, if_supported};
 
 use super::{
     RETAINED_IDS_MAX, RetainProgress, RetainStage, Retained, RetentionPolicy,
@@ -80,6 +80,28 @@ impl Store {
         plan: &Plan,
         progress: &mut OnProgress<'_>,
     ) -> Result<Retained> {
+        // One flush makes all removals durable: one for each would make the appends beside them wait, too. Asked for first,
+        // it tells whether there is one; on a backend without, each removal is as durable as the store's appends.
+        let log = self.backend().maintenance();
+        let shares_flush =
+            !policy.dry_run && !plan.going.is_empty() && if_supported(log.flush().await)?.is_some();
+        let durability = shares_flush.then_some(Durability::Os);
+        let removed = self.remove_each(policy, plan, durability, progress).await;
+        if shares_flush {
+            // Also after an error: what was removed before stays removed.
+            let flushed = log.flush().await;
+            return removed.and_then(|removed| flushed.map(|()| removed));
+        }
+        removed
+    }
+
+    async fn remove_each(
+        &self,
+        policy: &RetentionPolicy,
+        plan: &Plan,
+        durability: Option<Durability>,
+        progress: &mut OnProgress<'_>,
+    ) -> Result<Retained> {
         let mut retained = Retained {
             kept_at_work: plan.kept_at_work,
             kept_for_copies: plan.kept_for_copies,
@@ -103,7 +125,8 @@ impl Store {
                     runs: contents.run_count,
                 })
             } else {
-                self.give_up(seen, plan.newest, &policy.statuses).await?
+                self.give_up(seen, plan.newest, &policy.statuses, durability)
+                    .await?
             };
             let Some(GivenUp { size, runs }) = given_up else {
                 retained.kept_changed += 1;
