@@ -8,6 +8,7 @@ pub mod faults;
 mod format;
 mod host;
 mod index;
+mod large;
 pub mod limits;
 mod log;
 #[cfg(target_os = "linux")]

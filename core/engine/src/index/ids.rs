@@ -1,6 +1,9 @@
 //! [`Ids`]: the map from a stream's id to its number.
 
-use crate::{StreamId, checksum};
+use crate::{StreamId, checksum, large};
+
+/// How many ids are sorted at a time when a table is made of many: half a megabyte, which the processor keeps at hand.
+const SORTED_TOGETHER: usize = 1 << 16;
 
 /// Numbers of streams by their ids: a table with open addressing that holds a part of each hash and the number. The ids themselves are
 /// in the directory, so that a million streams take 12 MB here, and are entered in milliseconds when a store is opened.
@@ -28,25 +31,33 @@ impl Ids {
         len: usize,
     ) -> Self {
         let mut table = Self::new(secret);
-        table.slots.resize(room_for(len), 0);
+        table.slots = large::zeros(room_for(len));
         table.len = len;
-        // Sorted by the top of the hash first, so that consecutive inserts are close in the table. In any other order
-        // each insert would be a cache miss.
-        let mut hashes = Vec::with_capacity(len);
-        ids.for_each(|id| hashes.push(table.hash(id)));
-        let mut ends = [0; 257];
-        hashes.iter().for_each(|hash| ends[top(*hash) + 1] += 1);
-        for index in 1..ends.len() {
-            ends[index] += ends[index - 1];
+        // Some are sorted by the top of their hashes at a time, so that consecutive inserts are close in the table. In any
+        // other order each insert would be a cache miss; all of them at once would take as much memory again.
+        let mut ids = ids.zip(1..);
+        let mut slots: Vec<u64> = Vec::with_capacity(len.min(SORTED_TOGETHER));
+        let mut sorted = vec![0; slots.capacity()];
+        loop {
+            slots.clear();
+            let next = ids.by_ref().take(SORTED_TOGETHER);
+            slots.extend(next.map(|(id, number)| slot(table.hash(id), number)));
+            if slots.is_empty() {
+                return table;
+            }
+            let mut ends = [0; 257];
+            slots.iter().for_each(|slot| ends[top(*slot) + 1] += 1);
+            for index in 1..ends.len() {
+                ends[index] += ends[index - 1];
+            }
+            for slot in &slots {
+                let end = &mut ends[top(*slot)];
+                sorted[*end] = *slot;
+                *end += 1;
+            }
+            let sorted = &sorted[..slots.len()];
+            sorted.iter().for_each(|slot| table.enter(*slot));
         }
-        let mut sorted = vec![0; hashes.len()];
-        for (hash, number) in hashes.into_iter().zip(1..) {
-            let end = &mut ends[top(hash)];
-            sorted[*end] = slot(hash, number);
-            *end += 1;
-        }
-        sorted.into_iter().for_each(|slot| table.enter(slot));
-        table
     }
 
     /// The number of an id; `id_of` returns the id of a number.
@@ -121,8 +132,9 @@ fn room_for(streams: usize) -> usize {
     streams + streams / 2 + usize::from(streams > 0)
 }
 
-fn top(hash: u32) -> usize {
-    hash as usize >> 24
+/// The upper eight bits of a slot's hash.
+fn top(slot: u64) -> usize {
+    usize::from(slot.to_be_bytes()[0])
 }
 
 fn slot(hash: u32, number: u32) -> u64 {

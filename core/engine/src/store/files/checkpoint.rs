@@ -7,7 +7,7 @@ use crate::{
     Result,
     format::files,
     index::checkpoint::{self, Checkpoint},
-    limits,
+    large, limits,
     storage::{File, Storage},
 };
 
@@ -28,7 +28,7 @@ fn read_from(file: &dyn File, secret: &[u8; 16]) -> io::Result<Option<Checkpoint
     if checkpoint::announced_bytes(&header) != Some(length) {
         return Ok(None);
     }
-    let mut bytes = vec![0; usize::try_from(length).expect("the length is limited")];
+    let mut bytes: Vec<u8> = large::zeros(usize::try_from(length).expect("the length is limited"));
     match file.read_at(0, &mut bytes) {
         Ok(()) => Ok(checkpoint::decode(&bytes.into(), secret)),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
