@@ -282,6 +282,12 @@ test("a flow by itself has its events, its snapshots and its status", async () =
   await store.close();
   const lane = index.laneOf(runId);
   expect(lane && { name: lane.name, status: statusOf(index, lane), errors: lane.errors, snapshots: lane.snapshots.length }).toEqual({ name: "flow", status: "failed", errors: 1, snapshots: 3 });
+  // In the tree as in the list of its events, states among them.
+  const family = familyOf(index, lane as Lane);
+  const [row] = new Tree(index).rows(0, 9).rows.filter(({ laneId }) => laneId === runId);
+  const times = Array.from(family.order, (at) => index.rows.time.at(at));
+  const durationMs = Math.max(...times) - Math.min(...times);
+  expect(row && [row.count, row.durationMs ?? 0]).toEqual([family.length, durationMs]);
 });
 
 test("what failed in a flow is marked, found as an error, and says why", async () => {

@@ -72,9 +72,9 @@ test("commands are told by what they say, and those that were taken are counted 
 test("the states of a flow are told by how far it has come", () => {
   const state = (more: object) => eventText(129, { status: "running", outputs: {}, state: {}, nodeStatus: {}, edgeStatus: {}, loopCounters: {}, inbox: [], ...more });
   expect(state({})).toBe("running");
-  expect(state({ nodeStatus: { plan: "running" } })).toBe("running · 0 of 1 node done · running: plan");
-  expect(state({ nodeStatus: { plan: "done", write: "running", review: "pending" }, inbox: [{ type: "send" }] })).toBe("running · 1 of 3 nodes done · running: write · 1 command waits");
-  expect(state({ status: "failed", nodeStatus: { plan: "failed" }, inbox: [1, 2] })).toBe("failed · 0 of 1 node done · failed: plan · 2 commands wait");
+  expect(state({ nodeStatus: { plan: "running" } })).toBe("0 of 1 done · running: plan");
+  expect(state({ nodeStatus: { plan: "done", write: "running", review: "pending" }, inbox: [{ type: "send" }] })).toBe("1 of 3 done · running: write · 1 command waits");
+  expect(state({ status: "failed", nodeStatus: { plan: "failed" }, inbox: [1, 2] })).toBe("failed · 0 of 1 done · failed: plan · 2 commands wait");
   expect(eventText(129, { todo: ["a"] })).toBe('{ "todo": [ "a" ] }');
 });
 

@@ -333,8 +333,9 @@ function flowState(state: Json, nodes: Json): string {
   const [running, failed, done] = [having("running"), having("failed"), having("done").length];
   const waiting = Array.isArray(state["inbox"]) ? state["inbox"].length : 0;
   const told = [
-    text(state["status"]),
-    names.length === 0 ? "" : `${done} of ${names.length === 1 ? "1 node" : `${names.length} nodes`} done`,
+    // Most are running, and where it is narrow a row is cut off before what differs.
+    state["status"] === "running" && names.length > 0 ? "" : text(state["status"]),
+    names.length === 0 ? "" : `${done} of ${names.length} done`,
     running.length === 0 ? "" : `running: ${running.join(", ")}`,
     failed.length === 0 ? "" : `failed: ${failed.join(", ")}`,
     waiting === 0 ? "" : waiting === 1 ? "1 command waits" : `${waiting} commands wait`,
