@@ -9,19 +9,19 @@
 )]
 
 /// Below this many bytes large pages gain nothing.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 const LEAST_BYTES: usize = 4 << 20;
 
 /// A list of zeros, which isn't touched before it is used.
 pub(crate) fn zeros<T: Copy + Default>(len: usize) -> Vec<T> {
     let list = vec![T::default(); len];
-    #[cfg(target_os = "linux")]
+    #[cfg(all(target_os = "linux", not(miri)))]
     ask_for_large_pages(&list);
     list
 }
 
 /// Linux takes this as advice: where large pages are turned off, or there are none, it changes nothing.
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(miri)))]
 fn ask_for_large_pages<T>(list: &[T]) {
     /// Advice is for whole pages, which have at most this size on the machines there are.
     const PAGE_BYTES: usize = 64 << 10;

@@ -90,7 +90,7 @@ fn all_removals_share_few_flushes_and_are_durable_when_it_returns() {
 }
 
 #[test]
-fn what_was_removed_before_it_was_cancelled_or_failed_stays_removed() {
+fn what_was_removed_before_it_was_cancelled_stays_removed() {
     let (storage, store) = filled();
     let done = store
         .retain_with(&keep_last(), |at| {
@@ -106,6 +106,33 @@ fn what_was_removed_before_it_was_cancelled_or_failed_stays_removed() {
     for seed in 0..20 {
         assert_eq!(whole_ones(&open(&storage.crashed(seed))), left);
     }
+}
+
+#[test]
+fn what_was_removed_before_something_could_not_be_read_stays_removed() {
+    let mut removed_before = 0;
+    for place in 0.. {
+        let (storage, store) = filled();
+        storage.arm(Fault {
+            failure: Failure::Io,
+            after: place,
+            lasting: Lasting::Once,
+        });
+        let done = store.retain(&keep_last());
+        let Some(hit) = storage.hit() else {
+            break;
+        };
+        storage.arm(None);
+        if hit.call != Call::ReadAt || done.is_ok() {
+            continue;
+        }
+        let left = sessions(&store).len();
+        removed_before += SESSIONS - left;
+        for seed in 0..4 {
+            assert_eq!(whole_ones(&open(&storage.crashed(seed))), left, "{hit:?}");
+        }
+    }
+    assert!(removed_before > SESSIONS, "{removed_before} were removed");
 }
 
 #[test]

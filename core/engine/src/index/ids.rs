@@ -177,6 +177,24 @@ mod tests {
     }
 
     #[test]
+    fn every_id_is_found_of_more_than_are_sorted_together() {
+        for known in [
+            SORTED_TOGETHER,
+            SORTED_TOGETHER + 1,
+            2 * SORTED_TOGETHER + 300,
+        ] {
+            let last = u32::try_from(known).expect("few");
+            let all: Vec<_> = (1..=last).map(id).collect();
+            let ids = Ids::of(&[7; 16], all.iter(), all.len());
+            for number in 1..=last {
+                let found = ids.find(&StreamId::from_bytes(id(number)), id);
+                assert_eq!(found, Some(number), "of {known}");
+            }
+            assert_eq!(ids.find(&StreamId::from_bytes(id(last + 1)), id), None);
+        }
+    }
+
+    #[test]
     fn ids_in_a_row_are_spread() {
         let mut ids = Ids::new(&[7; 16]);
         (1..=10_000).for_each(|number| ids.insert(&id(number), number));

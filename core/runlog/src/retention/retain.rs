@@ -31,7 +31,8 @@ impl Store {
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) for a policy without a rule, or one that would keep nothing;
     /// [`ReadOnly`](ErrorKind::ReadOnly) for a store opened for reading, unless it is a dry run; else those of reading
-    /// and writing the store. Sessions removed before the error stay removed.
+    /// and writing the store. Sessions removed before the error stay removed; but where the error is one of writing to the
+    /// device, a loss of power may bring the last of them back, whole, and the next call removes them again.
     pub async fn retain(&self, policy: &RetentionPolicy) -> Result<Retained> {
         self.retain_with(policy, |_| ControlFlow::Continue(()))
             .await
@@ -88,7 +89,7 @@ impl Store {
         let durability = shares_flush.then_some(Durability::Os);
         let removed = self.remove_each(policy, plan, durability, progress).await;
         if shares_flush {
-            // Also after an error: what was removed before stays removed.
+            // Also after an error: what was removed before it stays removed.
             let flushed = log.flush().await;
             return removed.and_then(|removed| flushed.map(|()| removed));
         }
