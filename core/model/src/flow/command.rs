@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::json::size::{fields_bytes, string_bytes};
+
 /// A command to a run: `send`, `reply`, `resume`, or another.
 ///
 /// ```
@@ -88,20 +90,10 @@ impl RuntimeCommand {
 
     /// How many bytes of JSON it has, and a separator.
     pub fn json_bytes(&self) -> usize {
-        struct Counted(usize);
-        impl std::io::Write for Counted {
-            fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-                self.0 += bytes.len();
-                Ok(bytes.len())
-            }
-            fn flush(&mut self) -> std::io::Result<()> {
-                Ok(())
-            }
-        }
-        let mut counted = Counted(1);
-        // What has no JSON form is refused before it waits anywhere.
-        let _ = serde_json::to_writer(&mut counted, self);
-        counted.0
+        let run_id = self.run_id.as_deref();
+        let known = r#"{"type":""}"#.len() + string_bytes(&self.command_type);
+        let run = run_id.map_or(0, |id| r#","runId":"""#.len() + string_bytes(id));
+        1 + known + run + self.fields.len() + fields_bytes(&self.fields)
     }
 
     /// Checks that what it says beside can be read back from inside of a snapshot.
@@ -114,5 +106,27 @@ impl RuntimeCommand {
             self.fields.insert("message".into(), message.into());
         }
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commands_size_is_that_of_its_json_and_a_separator() {
+        let more = RuntimeCommand {
+            fields: Map::from_iter([("a \"b\"".to_owned(), serde_json::json!([1.5, null, {}]))]),
+            ..RuntimeCommand::resume(None)
+        };
+        for command in [
+            RuntimeCommand::new("stop\n"),
+            RuntimeCommand::send("r\\1", "Hurry!\u{1}"),
+            RuntimeCommand::resume(Some("Go on")),
+            more,
+        ] {
+            let written = serde_json::to_vec(&command).unwrap();
+            assert_eq!(command.json_bytes(), written.len() + 1, "{command:?}");
+        }
     }
 }
