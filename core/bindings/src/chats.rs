@@ -25,6 +25,10 @@ use crate::{
     tasks::Answer,
 };
 
+/// What is added to a chat comes after every change before it: one of a message or a step doesn't say of which chat it is, and what
+/// is added beside a change of the same chat may have to be decided again, behind what was added after it.
+const IN_ANY_CHAT: Key = Key::All;
+
 /// How to resume an interrupted request.
 pub(crate) struct ResumptionObject {
     of: Rc<StoreObject>,
@@ -96,7 +100,7 @@ calls! {
     listChats(filter: ChatFilter) -> ChatList =>
         of.read(async move { chats.list_chats(&filter).await });
     saveMessages { chat_id: String, messages: Vec<Given<ChatMessage>> } -> Vec<ChatMessage> =>
-        write_to(Key::of(&chat_id), async move { chats.save_messages(&chat_id, inner(messages)).await });
+        write_to(IN_ANY_CHAT, async move { chats.save_messages(&chat_id, inner(messages)).await });
     getChatMessages { chat_id: String, #[serde(default)] filter: MessageFilter }
         -> Packed<Vec<ChatMessage>> =>
         of.read(async move { Packed::of_json(&chats.get_messages(&chat_id, &filter).await?) });
@@ -116,9 +120,7 @@ calls! {
             chats.delete_messages(&chat_id, &message_ids).await.map(drop)
         });
     saveSteps { steps: Vec<Given<Step>> } -> Vec<Step> => {
-        // Those of a request are of one chat.
-        let chat_id = steps.first().map_or("", |step| step.0.chat_id.as_str());
-        write_to(Key::of(chat_id), async move { chats.save_steps(inner(steps)).await })
+        write_to(IN_ANY_CHAT, async move { chats.save_steps(inner(steps)).await })
     };
     updateStep { step_id: String, updates: GivenUpdates<Step> } -> Step =>
         of.change(Key::of(&step_id), async move { chats.update_step(&step_id, &updates.updates).await });
@@ -137,7 +139,7 @@ calls! {
         of.read(async move { chats.get_stack_path(&stack_id).await });
     beginRequest { chat_id: String, request: NewRequest, message: Given<ChatMessage> }
         -> Made<RequestPlace> =>
-        write_to(Key::of(&chat_id), async move {
+        write_to(IN_ANY_CHAT, async move {
             RequestObject::made(maker, &scope, chats.begin_request(&chat_id, request, message.0).await?)
         });
     resumeChat { chat_id: String, request_id: Option<String> } -> Made<Option<Interrupted>> => {

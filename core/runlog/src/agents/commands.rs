@@ -32,6 +32,12 @@ impl Inner {
                  its runId out"
             )));
         }
+        let read = RuntimeCommand {
+            run_id: Some(id.to_string()),
+            ..read
+        };
+        // What is read back after a crash is checked like this; what failed then would be lost.
+        read.check()?;
         let _pass = live.write_guard().await;
         if live.ended.is_cancelled() {
             return Err(not_here(id));

@@ -83,7 +83,7 @@ impl RequestFlush {
         let Some(draft::Part { events, given_ids }) = looked_up else {
             let batch = Batch::new(prepared.ops(Expected::Any)).with_key(key);
             backend.commit(batch).await?;
-            prepared.notify_catalog(store).await;
+            prepared.written(store).await;
             return Ok(());
         };
         let _reserved = store.reserve_ids(*session, ChatIdOf::Message, given_ids)?;
@@ -98,7 +98,7 @@ impl RequestFlush {
             let batch = Batch::new(prepared.ops(Expected::Last(last))).with_key(key);
             match backend.commit(batch).await {
                 Ok(_) => {
-                    prepared.notify_catalog(store).await;
+                    prepared.written(store).await;
                     return Ok(());
                 }
                 Err(error) => attempts.again(error).await?,

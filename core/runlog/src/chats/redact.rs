@@ -100,7 +100,12 @@ impl Chats {
                 reason,
             }));
             match backend.commit(Batch::new(ops)).await {
-                Ok(_) => return Ok(()),
+                Ok(_) => {
+                    for (_, prepared) in &gone {
+                        prepared.written(&self.store).await;
+                    }
+                    return Ok(());
+                }
                 Err(error) => attempts.again(error).await?,
             }
         }

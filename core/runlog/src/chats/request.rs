@@ -397,7 +397,7 @@ impl RequestBuffer {
             }
         };
         self.written = true;
-        prepared.notify_catalog(&self.store).await;
+        prepared.written(&self.store).await;
         self.claim = None;
         self.reserved_messages.clear();
         Ok(())

@@ -71,7 +71,7 @@ impl Chats {
             let batch = Batch::new(prepared.ops(Expected::Last(last)));
             match self.store.backend().commit(batch).await {
                 Ok(_) => {
-                    prepared.notify_catalog(&self.store).await;
+                    prepared.written(&self.store).await;
                     return Ok(());
                 }
                 Err(error) => attempts.again(error).await?,
@@ -136,6 +136,13 @@ impl Prepared {
         let event = CatalogEvent::ChatReordered { id: self.session };
         self.catalog_events.push(event.encode()?);
         Ok(self)
+    }
+
+    /// To be called once they are written, unless as a save, which knows the tail that it makes: saves on the tail from before would
+    /// all lose, and not be written in the order in which they were made.
+    pub(super) async fn written(&self, store: &Store) {
+        store.chat_cache().forget_tail_of(self.session);
+        self.notify_catalog(store).await;
     }
 
     /// Applies the catalog events to the catalog.

@@ -2,14 +2,18 @@
 
 use runlog_log::{Batch, Durability, Expected, Kind, Op, Position, Record, Sequence};
 use runlog_model::{
-    ContextEvent, ContextEventKind, EventOptions, InstanceId, NewContextEvent, RawJson,
+    AgentInstance, ContextEvent, ContextEventKind, EventOptions, InstanceId, NewContextEvent,
+    RawJson,
 };
 use serde::{Deserialize, Serialize};
 
 use super::events::{Contexts, name_instance};
 use crate::{
     Error, ErrorKind, Result, durability,
-    kernel::records::{context_records, context_stream},
+    kernel::{
+        lookup::live_session,
+        records::{context_records, context_stream},
+    },
 };
 
 /// The options of an append.
@@ -129,7 +133,9 @@ impl Contexts {
         events: &[NewContextEvent],
         options: &AppendOptions,
     ) -> Result<AppendResult> {
-        self.store.writable_instance(instance).await?;
+        let removals = &self.store.shared.folds.removals;
+        let removals_ended = removals.ended();
+        let of = self.store.writable_instance(instance).await?;
         let metas = events
             .iter()
             .map(NewContextEvent::encode)
@@ -158,6 +164,9 @@ impl Contexts {
                 "the backend acknowledged an append without saying where it is",
             ));
         };
+        if removals.any_since(removals_ended) {
+            self.check_kept(&of, first, op.last_sequence).await?;
+        }
         Ok(AppendResult {
             first_sequence: first.0,
             last_sequence: op.last_sequence.0,
@@ -165,5 +174,25 @@ impl Contexts {
             repeated: appended.repeated,
             truncated: appended.truncated,
         })
+    }
+
+    /// An error if the session was given up before an append to it was written, which looked before that. What it wrote is
+    /// dropped, as nobody would find it, unless something was written behind it.
+    async fn check_kept(&self, of: &AgentInstance, first: Sequence, last: Sequence) -> Result<()> {
+        let session = of.session_id;
+        let catalog = &self.store.shared.catalog;
+        let kept = catalog.read(|catalog| live_session(catalog, session).map(drop));
+        let Err(gone) = kept.await? else {
+            return Ok(());
+        };
+        let batch = Batch::new(vec![Op::Truncate {
+            stream: context_stream(of.id),
+            expected: Expected::Last(last),
+            after: Sequence(first.0.saturating_sub(1)),
+        }]);
+        match self.store.backend().commit(batch).await {
+            Err(error) if error.kind() != ErrorKind::Conflict => Err(error),
+            _ => Err(gone),
+        }
     }
 }

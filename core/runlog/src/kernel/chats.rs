@@ -197,6 +197,11 @@ impl ChatCache {
         }
     }
 
+    /// Removes a chat's tail from the cache.
+    pub(crate) fn forget_tail_of(&self, session: SessionId) {
+        self.tails().remove(&session);
+    }
+
     /// The events that changed messages of a chat, if they are cached and nothing was written to it since.
     pub(crate) fn changes(
         &self,

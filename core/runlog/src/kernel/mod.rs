@@ -15,6 +15,7 @@ pub(crate) mod new_session;
 pub(crate) mod often;
 pub(crate) mod places;
 pub(crate) mod records;
+pub(crate) mod removals;
 pub(crate) mod runs;
 pub(crate) mod saved_states;
 mod sessions;

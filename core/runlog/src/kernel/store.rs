@@ -71,6 +71,8 @@ pub(crate) struct Folds {
     /// Held while runs that a crash interrupted are resumed: another orchestrator of the store would mistake runs that
     /// this one has resumed for ended ones.
     pub(crate) reviving: Arc<tokio::sync::Mutex<()>>,
+    /// The sessions that are being given up.
+    pub(crate) removals: Arc<super::removals::Removals>,
     /// The queues of writers that lost to another.
     pub(crate) queues: Arc<Queues>,
     /// Who executes what other processes ask this one for.

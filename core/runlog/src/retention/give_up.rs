@@ -84,17 +84,20 @@ impl Store {
                 durability,
                 ..Batch::new(ops)
             };
+            let removals = &self.shared.folds.removals;
+            removals.begin();
             match self.backend().commit(batch).await {
                 Ok(_) => {
                     self.chat_cache().forget(id);
                     self.often().forget(id);
                     self.shared.catalog.after_commit().await;
+                    removals.end();
                     return Ok(Some(GivenUp {
                         size,
                         runs: contents.run_count,
                     }));
                 }
-                Err(error) if error.kind() == ErrorKind::Conflict => {}
+                Err(error) if error.kind() == ErrorKind::Conflict => removals.end(),
                 Err(error) => return Err(error),
             }
         }
