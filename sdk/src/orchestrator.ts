@@ -291,7 +291,7 @@ export class Orchestrator implements AsyncDisposable {
    * is open for reading, the process that writes it is asked, as for {@link cancel}; also for a flow of that process.
    *
    * @throws {@link RunlogError} as {@link cancel}; `wrong_status` when the run isn't under way here; `limit_reached` when too many commands wait for it, or
-   * were taken without a record since.
+   * were taken without a record since; `invalid_input` for a `send`, `reply` or `resume` with a `message` that isn't text.
    */
   async send(runId: string, command: OtherCommand | RawJson): Promise<void> {
     await this.#handle.value("send", { runId }, jsonBytes(command));

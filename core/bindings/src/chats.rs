@@ -25,10 +25,6 @@ use crate::{
     tasks::Answer,
 };
 
-/// What is added to a chat comes after every change before it: one of a message or a step doesn't say of which chat it is, and what
-/// is added beside a change of the same chat may have to be decided again, behind what was added after it.
-const IN_ANY_CHAT: Key = Key::All;
-
 /// How to resume an interrupted request.
 pub(crate) struct ResumptionObject {
     of: Rc<StoreObject>,
@@ -85,22 +81,22 @@ calls! {
     createChat(chat: Given<Chat>) -> Chat => {
         // Only an id that was given can be used before the chat is there.
         let is_named = !chat.0.chat_id.is_empty();
-        let key = Key::of(&chat.0.chat_id);
+        let key = Key::chat(&chat.0.chat_id);
         let created = async move { chats.create_chat(chat.0).await };
         if is_named { change(key, created) } else { write(created) }
     };
     getChat { chat_id: String } -> Option<Chat> =>
         of.read(async move { chats.get_chat(&chat_id).await });
     updateChat { chat_id: String, updates: GivenUpdates<Chat> } -> Chat =>
-        change(Key::of(&chat_id), async move { chats.update_chat(&chat_id, &updates.updates).await });
+        change(Key::chat(&chat_id), async move { chats.update_chat(&chat_id, &updates.updates).await });
     deleteChat { chat_id: String } -> () =>
-        change(Key::of(&chat_id), async move { chats.delete_chat(&chat_id).await.map(drop) });
+        change(Key::chat(&chat_id), async move { chats.delete_chat(&chat_id).await.map(drop) });
     restoreChat { chat_id: String } -> Chat =>
-        change(Key::of(&chat_id), async move { chats.restore_chat(&chat_id).await });
+        change(Key::chat(&chat_id), async move { chats.restore_chat(&chat_id).await });
     listChats(filter: ChatFilter) -> ChatList =>
         of.read(async move { chats.list_chats(&filter).await });
     saveMessages { chat_id: String, messages: Vec<Given<ChatMessage>> } -> Vec<ChatMessage> =>
-        write_to(IN_ANY_CHAT, async move { chats.save_messages(&chat_id, inner(messages)).await });
+        write_to(Key::chat(&chat_id), async move { chats.save_messages(&chat_id, inner(messages)).await });
     getChatMessages { chat_id: String, #[serde(default)] filter: MessageFilter }
         -> Packed<Vec<ChatMessage>> =>
         of.read(async move { Packed::of_json(&chats.get_messages(&chat_id, &filter).await?) });
@@ -110,20 +106,21 @@ calls! {
         of.read(async move { chats.count_messages(&chat_id, &filter).await });
     // A lookup by id only may have to search every chat.
     updateMessage { message_id: String, updates: GivenUpdates<ChatMessage> } -> ChatMessage =>
-        of.change(Key::of(&message_id), async move { chats.update_message(&message_id, &updates.updates).await });
+        of.change(Key::in_some_chat(&message_id), async move { chats.update_message(&message_id, &updates.updates).await });
     redactMessage { message_id: String, reason: String } -> () =>
-        of.change(Key::of(&message_id), async move { chats.redact_message(&message_id, &reason).await.map(drop) });
+        of.change(Key::in_some_chat(&message_id), async move { chats.redact_message(&message_id, &reason).await.map(drop) });
     deleteMessages { chat_id: String, message_ids: Vec<String> } -> () =>
-        // An update of one of them is of its message alone.
-        change(Key::All, async move {
+        change(Key::chat(&chat_id), async move {
             let message_ids: Vec<&str> = message_ids.iter().map(String::as_str).collect();
             chats.delete_messages(&chat_id, &message_ids).await.map(drop)
         });
     saveSteps { steps: Vec<Given<Step>> } -> Vec<Step> => {
-        write_to(IN_ANY_CHAT, async move { chats.save_steps(inner(steps)).await })
+        // They are decided by what the chat has, so that one at a time is written; those of a request are of one chat.
+        let chat_id = steps.first().map_or("", |step| step.0.chat_id.as_str());
+        change(Key::chat(chat_id), async move { chats.save_steps(inner(steps)).await })
     };
     updateStep { step_id: String, updates: GivenUpdates<Step> } -> Step =>
-        of.change(Key::of(&step_id), async move { chats.update_step(&step_id, &updates.updates).await });
+        of.change(Key::in_some_chat(&step_id), async move { chats.update_step(&step_id, &updates.updates).await });
     getSteps { request_id: String } -> Vec<Step> => of.read(async move { chats.get_steps(&request_id).await });
     listSteps { #[serde(default)] filter: ListSteps } -> Page<Step> =>
         of.read(async move { chats.list_steps(&filter).await });
@@ -139,7 +136,7 @@ calls! {
         of.read(async move { chats.get_stack_path(&stack_id).await });
     beginRequest { chat_id: String, request: NewRequest, message: Given<ChatMessage> }
         -> Made<RequestPlace> =>
-        write_to(IN_ANY_CHAT, async move {
+        write_to(Key::chat(&chat_id), async move {
             RequestObject::made(maker, &scope, chats.begin_request(&chat_id, request, message.0).await?)
         });
     resumeChat { chat_id: String, request_id: Option<String> } -> Made<Option<Interrupted>> => {
@@ -155,9 +152,9 @@ calls! {
         })
     };
     dismiss { request_id: String } -> Vec<Step> =>
-        of.change(Key::of(&request_id), async move { chats.dismiss(&request_id).await });
+        of.change(Key::in_some_chat(&request_id), async move { chats.dismiss(&request_id).await });
     completeDelegate { chat_id: String, stack_id: String, output: RawJson } -> Step =>
-        change(Key::of(&chat_id), async move { chats.complete_delegate(&chat_id, &stack_id, &output).await });
+        change(Key::chat(&chat_id), async move { chats.complete_delegate(&chat_id, &stack_id, &output).await });
     importAgentChat { lines: String } -> ImportReport =>
         of.read(async move { chats.import_table(Table::Chat, &lines, ImportOptions::default()).await });
     importAgentMessage { lines: String } -> ImportReport =>

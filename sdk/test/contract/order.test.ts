@@ -10,7 +10,7 @@ const text = (content: string) => ({ type: "text", props: { content } });
 async function chatted(store: Store, chatId: string) {
   await store.chats.create({ chatId, assistantId: "a" });
   const [message] = await store.chats.saveMessages(chatId, [{ role: "assistant", ...text("") }]);
-  const [step] = await store.chats.saveSteps([{ chatId, requestId: `${chatId}-r`, assistantId: "a", stackId: "k", type: "llm", status: "running" }]);
+  const [step] = await store.chats.saveSteps([{ chatId, requestId: `${chatId}-r`, assistantId: "a", stackId: `${chatId}-k`, type: "llm", status: "running" }]);
   if (message === undefined || step === undefined) throw new Error("nothing was saved");
   return { messageId: message.messageId, stepId: step.stepId };
 }
@@ -76,6 +76,29 @@ describe.each(places)("the order of calls $name", ({ fresh }) => {
 
       await Promise.all([store.agents.put({ name: "gone" }), store.agents.delete("gone")]);
       expect(await store.agents.get("gone")).toBeUndefined();
+    }
+    await store.close();
+  });
+
+  test("what is added to a chat beside changes of it stands in the order of the calls", async () => {
+    const store = await fresh();
+    for (const round of numbers(ROUNDS)) {
+      const chatId = `c${round}`;
+      const { messageId, stepId } = await chatted(store, chatId);
+      const say = (number: number) => store.chats.saveMessages(chatId, [{ role: "user", ...text(`${number}`) }]);
+      const step = (number: number) => store.chats.saveSteps([{ chatId, requestId: `${chatId}-r`, assistantId: "a", stackId: `${chatId}-k`, type: "llm", status: "running", input: { number } }]);
+      const saved = await Promise.all(
+        numbers(30).flatMap((number) => [
+          ...(number % 3 === 0 ? [store.chats.updateMessage(messageId, { props: { content: `${number}` } })] : []),
+          ...(number === 7 ? [store.chats.redactMessage(messageId, "why")] : []),
+          ...(number === 10 ? [store.chats.updateStep(stepId, { output: { number } }), store.chats.deleteMessages(chatId, [messageId])] : []),
+          ...(number < 10 || number % 3 !== 0 ? [say(number), step(number)] : []),
+        ]).map((call: Promise<unknown>) => call.catch((error: unknown) => error)),
+      );
+      expect(saved.length).toBeGreaterThan(40);
+      const kept = numbers(30).filter((number) => number < 10 || number % 3 !== 0);
+      expect((await store.chats.getMessages(chatId)).map(({ props }) => Number((props as { content: string }).content))).toEqual(kept);
+      expect((await store.chats.getSteps(`${chatId}-r`)).slice(1).map(({ input }) => (input as { number: number }).number)).toEqual(kept);
     }
     await store.close();
   });

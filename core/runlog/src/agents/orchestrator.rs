@@ -311,7 +311,8 @@ impl Orchestrator {
     /// # Errors
     /// As [`cancel`](Self::cancel); [`WrongStatus`](crate::ErrorKind::WrongStatus) when the run isn't active here,
     /// [`LimitReached`](crate::ErrorKind::LimitReached) when too many commands wait for it, or were taken without a record
-    /// since; [`InvalidInput`](crate::ErrorKind::InvalidInput) when it is no command, or names another run.
+    /// since; [`InvalidInput`](crate::ErrorKind::InvalidInput) when it is no command, names another run,
+    /// or is a `send`, `reply` or `resume` with a message that isn't text.
     pub async fn send(&self, run_id: RunId, command: &RawJson) -> Result<()> {
         #[cfg(not(target_family = "wasm"))]
         if let Some(done) = self

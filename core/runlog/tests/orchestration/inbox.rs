@@ -18,6 +18,7 @@ crate::claims!(
     what_an_agent_took_and_answered_does_not_come_back
     a_snapshot_of_a_flow_keeps_what_the_agent_took_and_did_not_answer
     what_waits_outlives_two_crashes_and_needs_no_run_id
+    what_would_not_come_back_after_a_crash_is_refused
     snapshots_of_a_run_and_of_its_flow_keep_what_waits_for_both
     a_state_of_an_agent_in_the_place_of_one_of_its_flow_harms_no_later_one
     a_flow_that_begins_late_has_what_waits_for_its_run
@@ -269,6 +270,39 @@ async fn what_waits_outlives_two_crashes_and_needs_no_run_id(world: World) {
         "it is for the run that goes on"
     );
     world.orchestrator.cancel(last).await.unwrap();
+}
+
+async fn what_would_not_come_back_after_a_crash_is_refused(world: World) {
+    let _never = idle(&world).await;
+    let run = world.orchestrator.start(world.start("idle")).await.unwrap();
+    for refused in [
+        r#"{"type":"send","message":{"role":"user","content":"an object"}}"#,
+        r#"{"type":"reply","message":5}"#,
+        r#"{"type":"resume","message":["a list"]}"#,
+    ] {
+        let error = run.send(&RawJson::parse(refused).unwrap()).await;
+        let error = error.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{refused}: {error}");
+    }
+    let own = r#"{"type":"rate","message":{"stars":5}}"#;
+    run.send(&RawJson::parse(own).unwrap()).await.unwrap();
+    run.send(&message(run.run_id(), "text")).await.unwrap();
+    let id = run.run_id();
+    let world = world.reopened(options());
+    world.store.recover_runs().await.unwrap();
+    let _never = idle(&world).await;
+    let resumed = world
+        .orchestrator
+        .resume(id, &ResumeOptions::default(), None)
+        .await
+        .unwrap();
+    let mut flow = FlowRun::create(&world.store, Some(resumed.run_id()))
+        .await
+        .unwrap();
+    let taken = flow.take_inbox(&resumed.run_id().to_string());
+    let types: Vec<_> = taken.iter().map(|it| it.command_type.as_str()).collect();
+    assert_eq!(types, ["rate", "send"]);
+    world.orchestrator.cancel(resumed.run_id()).await.unwrap();
 }
 
 async fn snapshots_of_a_run_and_of_its_flow_keep_what_waits_for_both(world: World) {
