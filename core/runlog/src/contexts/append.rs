@@ -164,7 +164,7 @@ impl Contexts {
                 "the backend acknowledged an append without saying where it is",
             ));
         };
-        if removals.any_since(removals_ended) {
+        if !appended.repeated && removals.any_since(removals_ended) {
             self.check_kept(&of, first, op.last_sequence).await?;
         }
         Ok(AppendResult {
