@@ -63,6 +63,11 @@ fn retaining(store: &Store) -> Work {
     Box::new(move || assert_eq!(store.retain(&policy).unwrap().sessions, 1))
 }
 
+fn events_left(store: &Store, of: &AgentInstance) -> u64 {
+    let found = pollster::block_on(store.backend().stream(StreamId(of.id.0)));
+    found.unwrap().map_or(0, |info| info.last_sequence.0)
+}
+
 #[test]
 fn an_append_to_a_session_that_is_given_up_meanwhile_is_refused_and_leaves_nothing() {
     let (store, [old, _], next) = two_sessions();
@@ -71,8 +76,7 @@ fn an_append_to_a_session_that_is_given_up_meanwhile_is_refused_and_leaves_nothi
     let refused = context.append_message(NewMessage::user("important"));
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(store.get_session(old.session_id).unwrap(), None);
-    let left = pollster::block_on(store.backend().stream(StreamId(old.id.0)));
-    assert_eq!(left.unwrap().map_or(0, |info| info.last_sequence.0), 0);
+    assert_eq!(events_left(&store, &old), 0);
 }
 
 #[test]
@@ -82,4 +86,16 @@ fn an_append_to_another_session_is_kept() {
     *next.lock().unwrap() = Some(retaining(&store));
     context.append_message(NewMessage::user("Bergen.")).unwrap();
     assert_eq!(context.get_messages().unwrap().len(), 2);
+}
+
+#[test]
+fn a_copy_into_a_session_that_is_given_up_meanwhile_is_refused_and_leaves_nothing() {
+    let (store, [old, new], next) = two_sessions();
+    let target = store
+        .create_instance(old.session_id, "writer", None)
+        .unwrap();
+    *next.lock().unwrap() = Some(retaining(&store));
+    let refused = store.contexts().copy_events(new.id, target.id, None);
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(events_left(&store, &target), 0);
 }

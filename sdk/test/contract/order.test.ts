@@ -87,15 +87,15 @@ describe.each(places)("the order of calls $name", ({ fresh }) => {
       const { messageId, stepId } = await chatted(store, chatId);
       const say = (number: number) => store.chats.saveMessages(chatId, [{ role: "user", ...text(`${number}`) }]);
       const step = (number: number) => store.chats.saveSteps([{ chatId, requestId: `${chatId}-r`, assistantId: "a", stackId: `${chatId}-k`, type: "llm", status: "running", input: { number } }]);
-      const saved = await Promise.all(
+      // A message that was deleted can't be updated: those calls fail.
+      await Promise.allSettled(
         numbers(30).flatMap((number) => [
           ...(number % 3 === 0 ? [store.chats.updateMessage(messageId, { props: { content: `${number}` } })] : []),
           ...(number === 7 ? [store.chats.redactMessage(messageId, "why")] : []),
           ...(number === 10 ? [store.chats.updateStep(stepId, { output: { number } }), store.chats.deleteMessages(chatId, [messageId])] : []),
           ...(number < 10 || number % 3 !== 0 ? [say(number), step(number)] : []),
-        ]).map((call: Promise<unknown>) => call.catch((error: unknown) => error)),
+        ]),
       );
-      expect(saved.length).toBeGreaterThan(40);
       const kept = numbers(30).filter((number) => number < 10 || number % 3 !== 0);
       expect((await store.chats.getMessages(chatId)).map(({ props }) => Number((props as { content: string }).content))).toEqual(kept);
       expect((await store.chats.getSteps(`${chatId}-r`)).slice(1).map(({ input }) => (input as { number: number }).number)).toEqual(kept);

@@ -138,8 +138,8 @@ impl Prepared {
         Ok(self)
     }
 
-    /// To be called once they are written, unless as a save, which knows the tail that it makes: saves on the tail from before would
-    /// all lose, and not be written in the order in which they were made.
+    /// To be called once they are written. Drops the chat's cached tail, which doesn't have them: saves that were staged on it
+    /// would all conflict, and be decided again in any order. A save itself moves the tail instead.
     pub(super) async fn written(&self, store: &Store) {
         store.chat_cache().forget_tail_of(self.session);
         self.notify_catalog(store).await;

@@ -176,9 +176,14 @@ impl Contexts {
         })
     }
 
-    /// An error if the session was given up before an append to it was written, which looked before that. What it wrote is
-    /// dropped, as nobody would find it, unless something was written behind it.
-    async fn check_kept(&self, of: &AgentInstance, first: Sequence, last: Sequence) -> Result<()> {
+    /// An error if the session was given up after a writer of one of its contexts looked, and before its events, from `first` to
+    /// `last`, were written. They are dropped, as nobody would find them, unless something was written behind them.
+    pub(super) async fn check_kept(
+        &self,
+        of: &AgentInstance,
+        first: Sequence,
+        last: Sequence,
+    ) -> Result<()> {
         let session = of.session_id;
         let catalog = &self.store.shared.catalog;
         let kept = catalog.read(|catalog| live_session(catalog, session).map(drop));

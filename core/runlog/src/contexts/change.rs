@@ -80,7 +80,9 @@ impl Contexts {
             )));
         }
         self.store.known_instance(source).await?;
-        self.store.writable_instance(target).await?;
+        let removals = &self.store.shared.folds.removals;
+        let removals_ended = removals.ended();
+        let of = self.store.writable_instance(target).await?;
         let source_last = self.stream_last(source).await?;
         let last = source_last.unwrap_or_default();
         let at = up_to_sequence.map_or(last, Sequence);
@@ -112,6 +114,9 @@ impl Contexts {
             .commit(Batch::new(vec![fork]))
             .await
             .map_err(|error| name_instance(error, target))?;
+        if removals.any_since(removals_ended) {
+            self.check_kept(&of, Sequence(1), at).await?;
+        }
         Ok(at.0)
     }
 
