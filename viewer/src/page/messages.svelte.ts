@@ -4,12 +4,13 @@ const NOTICE_MS = 2500;
 class Messages {
   problem = $state<string>();
   notice = $state<string>();
+  #hiding: ReturnType<typeof setTimeout> | undefined;
 
   say(text: string): void {
     this.notice = text;
-    setTimeout(() => {
-      if (this.notice === text) this.notice = undefined;
-    }, NOTICE_MS);
+    // Each notice has its whole time: what hid the one before would hide this one too early.
+    clearTimeout(this.#hiding);
+    this.#hiding = setTimeout(() => (this.notice = undefined), NOTICE_MS);
   }
 
   /** Copies a text, and says so; where the browser lets no page copy, where the text is instead. */
