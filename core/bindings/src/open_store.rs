@@ -126,7 +126,14 @@ calls! {
     retainProgress { watch: u64 } -> Option<RetainProgress> => wait(of.retentions.next(watch));
     erase { what: Erase } -> Erased => {
         let store = of.store()?;
-        of.read(async move { store.erase(&what).await })
+        let (reporter, stop) = of.compactions.begin(None);
+        let work = of.run_blocking(async move {
+            store.erase_with(&what, |at| reporter.report(at)).await
+        });
+        wait(async move {
+            let _stop = stop;
+            work.await
+        })
     };
     share {} -> u64 => known(of.share());
     mark { watched: Watched } -> Mark => {

@@ -1,4 +1,4 @@
-//! [`Watch`]: long work that reports its progress, and stops early when its caller is dropped.
+//! [`Watch`]: long work that reports its progress, and stops early when its caller is dropped or its store is closed.
 //!
 //! JavaScript gives the watched call a number; another call with that number waits for the next progress report. Only
 //! the latest report is stored, so that work never waits for a busy JavaScript thread.
@@ -19,12 +19,21 @@ use tokio::sync::watch::{self, Receiver, Sender};
 
 use crate::{Failure, Result};
 
-/// The progress of running work, by the numbers that JavaScript gave it.
-pub(crate) struct Watch<P>(Rc<RefCell<HashMap<u64, Receiver<P>>>>);
+/// Running work, and the progress of it by the numbers that JavaScript gave it.
+pub(crate) struct Watch<P> {
+    receivers: Rc<RefCell<HashMap<u64, Receiver<P>>>>,
+    is_closing: Arc<AtomicBool>,
+    /// Each reporter has a receiver of it, until its work has ended.
+    ends: Sender<()>,
+}
 
 impl<P> Default for Watch<P> {
     fn default() -> Self {
-        Self(Rc::default())
+        Self {
+            receivers: Rc::default(),
+            is_closing: Arc::default(),
+            ends: Sender::new(()),
+        }
     }
 }
 
@@ -34,16 +43,29 @@ impl<P: Copy + Default + 'static> Watch<P> {
         let stop = StopOnDrop::default();
         let to = number.map(|number| {
             let (to, from) = watch::channel(P::default());
-            self.0.borrow_mut().insert(number, from);
+            self.receivers.borrow_mut().insert(number, from);
             to
         });
-        let is_stopped = Arc::clone(&stop.0);
-        (Reporter { to, is_stopped }, stop)
+        let reporter = Reporter {
+            to,
+            is_stopped: Arc::clone(&stop.0),
+            is_closing: Arc::clone(&self.is_closing),
+            _running: self.ends.subscribe(),
+        };
+        (reporter, stop)
+    }
+
+    /// Stops all running work early. The future it returns is ready once all of it has ended, so that what it did is told to
+    /// its callers before the store below it is closed.
+    pub(crate) fn stop_all(&self) -> impl Future<Output = ()> + use<P> {
+        self.is_closing.store(true, Ordering::Relaxed);
+        let ends = self.ends.clone();
+        async move { ends.closed().await }
     }
 
     /// The next progress report of the work with a number; `None` once it has ended and everything was reported.
     pub(crate) fn next(&self, number: u64) -> impl Future<Output = Result<Option<P>>> + use<P> {
-        let receivers = Rc::clone(&self.0);
+        let receivers = Rc::clone(&self.receivers);
         let taken = receivers.borrow_mut().remove(&number);
         async move {
             let mut from =
@@ -58,10 +80,12 @@ impl<P: Copy + Default + 'static> Watch<P> {
     }
 }
 
-/// Reports the progress of work.
+/// Reports the progress of work; it is dropped when the work has ended.
 pub(crate) struct Reporter<P> {
     to: Option<Sender<P>>,
     is_stopped: Arc<AtomicBool>,
+    is_closing: Arc<AtomicBool>,
+    _running: Receiver<()>,
 }
 
 impl<P> Reporter<P> {
@@ -70,7 +94,7 @@ impl<P> Reporter<P> {
         if let Some(to) = &self.to {
             to.send_replace(progress);
         }
-        if self.is_stopped.load(Ordering::Relaxed) {
+        if self.is_stopped.load(Ordering::Relaxed) || self.is_closing.load(Ordering::Relaxed) {
             ControlFlow::Break(())
         } else {
             ControlFlow::Continue(())
@@ -110,5 +134,23 @@ mod tests {
         assert!(reporter.report(1).is_continue());
         drop(stop);
         assert!(reporter.report(2).is_break());
+    }
+
+    #[test]
+    fn all_work_is_stopped_and_waited_for() {
+        let watch = Watch::<u32>::default();
+        pollster::block_on(Watch::<u32>::default().stop_all());
+        let works = [watch.begin(None), watch.begin(Some(1))];
+        let mut all = Box::pin(watch.stop_all());
+        let mut is_ready = || {
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            all.as_mut().poll(&mut context).is_ready()
+        };
+        for (reporter, stop) in works {
+            assert!(reporter.report(1).is_break());
+            assert!(!is_ready());
+            drop((reporter, stop));
+        }
+        assert!(is_ready());
     }
 }

@@ -149,9 +149,14 @@ impl StoreObject {
         if !owns && open.is_empty() {
             return Ok(known(Ok::<_, Failure>(())));
         }
+        let long_work = owns.then(|| (self.compactions.stop_all(), self.retentions.stop_all()));
         // Writes of one object wait for each other, and are staged one by one: those that were called before are done first. What is
         // offloaded begins at once, so it is made when it is polled.
         let closing = async move {
+            if let Some((compactions, retentions)) = long_work {
+                compactions.await;
+                retentions.await;
+            }
             let closing = async move {
                 drop(open);
                 if owns {

@@ -1,5 +1,5 @@
 import { type AgentFunction, type Store, RunlogError } from "#runlog";
-import { places } from "#places";
+import { lastingPlace, places } from "#places";
 import { describe, expect, test } from "vitest";
 
 import { failure } from "../code.js";
@@ -152,4 +152,25 @@ describe.each(places)("closing $name", ({ fresh }) => {
     await late.close();
     await late.close();
   });
+});
+
+test("retention, compaction and erasing that a store is closed beside end early, and tell what they did", async () => {
+  const place = await lastingPlace();
+  const store = await place.open();
+  const ids: string[] = [];
+  for (let index = 0; index < 300; index++) ids.push((await store.startSession({ title: `${index}` }, "a")).session.id);
+  let begin = () => {};
+  const begun = new Promise<void>((resolve) => (begin = resolve));
+  const retaining = store.retain({ keepLast: 1, onProgress: begin });
+  await begun;
+  const compacted = store.compact();
+  const erased = store.erase({ sessions: ids.slice(-1), reason: "test" });
+  await store.close();
+  const { sessions, isCancelled } = await retaining;
+  expect(isCancelled).toBe(sessions < 299);
+  await Promise.all([compacted, erased]);
+  await failure(store.retain({ keepLast: 1 }), "closed");
+  const again = await place.open();
+  const { items } = await again.listSessions({ limit: 1000 });
+  expect(items.length).toBe(300 - sessions);
 });

@@ -249,6 +249,9 @@ waiting! {
     /// ```
     fn erase(&self, what: &Erase) -> Result<Erased>;
 
+    /// [`erase`](Self::erase); `progress` is called about once a megabyte while it compacts, and returns whether to continue.
+    fn erase_with(&self, what: &Erase, progress: impl FnMut(CompactProgress) -> ControlFlow<()> + Send) -> Result<Erased>;
+
     /// Makes everything that was acknowledged durable, and lets another process write. This closes the other handles of
     /// the store too: later writes are refused, and reads tell what there was at the close. Dropping the last handle does the same, but can't report errors.
     fn close(&self) -> Result<()>;

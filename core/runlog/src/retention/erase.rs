@@ -1,8 +1,8 @@
 //! `Store::erase`: removes content from every read and from the disk.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, ops::ControlFlow};
 
-use runlog_log::{Batch, CompactOptions, Compaction, Op, Position, ReadOptions};
+use runlog_log::{Batch, CompactOptions, CompactProgress, Compaction, Op, Position, ReadOptions};
 use runlog_model::{EncodedEvent, RunId, RunStatus, SessionId, kinds};
 use serde::{Deserialize, Serialize};
 
@@ -72,6 +72,19 @@ impl Store {
     /// [`NotFound`](ErrorKind::NotFound) for a session or a message that doesn't exist,
     /// [`WrongStatus`](ErrorKind::WrongStatus) for a session with an active run, or a request under way, and the errors of [`compact`](Self::compact).
     pub async fn erase(&self, what: &Erase) -> Result<Erased> {
+        self.erase_with(what, |_| ControlFlow::Continue(())).await
+    }
+
+    /// [`erase`](Self::erase); `progress` is called about once a megabyte while it compacts, and returns whether to continue.
+    /// Where it doesn't, the content is out of every read, and its bytes may be in the files still.
+    ///
+    /// # Errors
+    /// As [`erase`](Self::erase).
+    pub async fn erase_with(
+        &self,
+        what: &Erase,
+        progress: impl FnMut(CompactProgress) -> ControlFlow<()> + Send,
+    ) -> Result<Erased> {
         if what.sessions.is_empty() && what.messages.is_empty() && what.positions.is_empty() {
             return Err(Error::invalid(
                 "nothing is named to be erased; give sessions, messages or positions",
@@ -102,7 +115,7 @@ impl Store {
         }
         self.dismiss_requests_of(&what.sessions).await?;
         let records = self.backend().redactions().saturating_sub(before);
-        let compaction = self.compact(CompactOptions::default())?;
+        let compaction = self.compact_with(CompactOptions::default(), progress)?;
         Ok(Erased {
             records,
             is_gone: compaction.segments_left == 0 && !compaction.is_cancelled,
