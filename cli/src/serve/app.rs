@@ -5,7 +5,7 @@ use std::{path::Path, path::PathBuf, sync::Arc};
 use runlog::Store;
 use tokio_util::sync::CancellationToken;
 
-use super::{tail::Follower, tokens::Tokens};
+use super::{cache::AnswerCache, tail::Follower, tokens::Tokens};
 
 /// The state shared by all requests. Cheap to clone.
 #[derive(Clone)]
@@ -20,6 +20,7 @@ struct Shared {
     hosts: Vec<String>,
     cookie_name: String,
     follower: Follower,
+    answers: AnswerCache,
     stopped: CancellationToken,
 }
 
@@ -40,6 +41,7 @@ impl App {
             // Browsers send a host's cookies to all of its ports, so the name contains the port.
             cookie_name: format!("runlog-{port}"),
             follower: Follower::new(),
+            answers: AnswerCache::new(),
             stopped: CancellationToken::new(),
         };
         Self {
@@ -72,6 +74,11 @@ impl App {
     /// Follows the log, for the tail.
     pub(super) fn follower(&self) -> &Follower {
         &self.shared.follower
+    }
+
+    /// Answers that were given, for as long as they are right.
+    pub(super) fn answers(&self) -> &AnswerCache {
+        &self.shared.answers
     }
 
     /// Cancelled when the server ends, to end streams that would go on for ever.

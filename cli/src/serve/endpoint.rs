@@ -97,18 +97,20 @@ where
     let query_schema = query.schema_over_http();
     let handler = move |State(app): State<App>, request: Request| async move {
         let is_light = is_light(request.uri().query());
+        let address = request.uri().path_and_query().map_or("", |address| address.as_str()).to_owned();
         let Asked { path, asked, .. } = asked::<P, Q>(request, &app, &query).await?;
         let work = move |ends: Option<Ends>| {
-            let made = pollster::block_on(async {
-                // Everything acknowledged before the request is visible, with a single refresh.
-                let now = app.store().as_of_now().await?;
-                let now = match ends {
-                    Some(ends) => ends.reads_of(&now),
-                    None => now,
-                };
-                answer(now, path, asked).await
+            // Everything acknowledged before the request is visible, with a single refresh.
+            let now = pollster::block_on(app.store().as_of_now())?;
+            let now = match ends {
+                Some(ends) => ends.reads_of(&now),
+                None => now,
+            };
+            let json = app.answers().get_or_make(&address, &now, |now| {
+                let made = pollster::block_on(answer(now.clone(), path, asked))?;
+                serde_json::to_vec(&made).map(Bytes::from).map_err(|error| Problem::internal(format!("the answer has no JSON form: {error}")))
             })?;
-            json(StatusCode::OK, &made)
+            Ok(json_response(StatusCode::OK, json))
         };
         if is_light {
             return at_once(|| work(None)).await;
@@ -342,11 +344,15 @@ fn is_too_large(error: &axum::Error) -> bool {
 pub(super) fn json(status: StatusCode, answer: &impl Serialize) -> Answer<Response> {
     let json = serde_json::to_vec(answer)
         .map_err(|error| Problem::internal(format!("the answer has no JSON form: {error}")))?;
+    Ok(json_response(status, json.into()))
+}
+
+fn json_response(status: StatusCode, json: Bytes) -> Response {
     let json_type = [(
         header::CONTENT_TYPE,
         HeaderValue::from_static("application/json"),
     )];
-    Ok((status, json_type, json).into_response())
+    (status, json_type, json).into_response()
 }
 
 fn took_too_long() -> Problem {

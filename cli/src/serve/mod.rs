@@ -16,6 +16,7 @@
 mod api;
 mod app;
 mod background;
+mod cache;
 mod endpoint;
 mod files;
 mod folder;
