@@ -1,7 +1,6 @@
 use pollster::block_on;
 use runlog::{
-    NewMessage, NewRun, NewSession, NewToolCall, RawJson, RunId, RunStatus, StoreOptions,
-    blocking,
+    NewMessage, NewRun, NewSession, NewToolCall, RawJson, RunId, RunStatus, StoreOptions, blocking,
     retention::{Erase, RetentionPolicy},
     runs::{ListRunMessages, ListRuns, ListToolCalls, ResumeOptions, ToolCallStatus, ToolOutcome},
     sessions::CopySession,
@@ -62,14 +61,28 @@ fn questions(store: &Store) -> Vec<Question> {
     let runs = store.runs();
     for run in block_on(runs.list(&ListRuns::default())).unwrap().items {
         let id = run.id;
-        all.extend([Question::Run(id), Question::Messages(id), Question::Calls(id, None)]);
+        all.extend([
+            Question::Run(id),
+            Question::Messages(id),
+            Question::Calls(id, None),
+        ]);
         all.push(Question::Calls(id, Some(ToolCallStatus::Error)));
         all.push(Question::Calls(id, Some(ToolCallStatus::Pending)));
         if let Ok(page) = block_on(runs.messages(id, &ListRunMessages::default())) {
-            all.extend(page.items.iter().take(2).map(|it| Question::Message(id, it.id)));
+            all.extend(
+                page.items
+                    .iter()
+                    .take(2)
+                    .map(|it| Question::Message(id, it.id)),
+            );
         }
         if let Ok(page) = block_on(runs.tool_calls(id, &ListToolCalls::default())) {
-            all.extend(page.items.iter().take(2).map(|it| Question::Call(id, it.id)));
+            all.extend(
+                page.items
+                    .iter()
+                    .take(2)
+                    .map(|it| Question::Call(id, it.id)),
+            );
         }
     }
     all
@@ -99,7 +112,10 @@ fn change(store: &blocking::Store, random: &mut Random, at: usize) -> Result<()>
     let run = &known[random.below(known.len())];
     let (id, session, instance) = (run.id, run.session_id, run.instance_id);
     match what {
-        1..=3 => drop(runs.recorder(id)?.record_message(NewMessage::user(&at.to_string()))?),
+        1..=3 => drop(
+            runs.recorder(id)?
+                .record_message(NewMessage::user(&at.to_string()))?,
+        ),
         4..=6 => {
             let call = NewToolCall::new(format!("call-{at}"), "look", "{}");
             let message = NewMessage::assistant("").with_tool_calls([call]);
@@ -138,7 +154,11 @@ fn change(store: &blocking::Store, random: &mut Random, at: usize) -> Result<()>
                 ..Erase::default()
             })?;
         }
-        _ => drop(store.context(instance)?.append_message(NewMessage::user("beside"))?),
+        _ => drop(
+            store
+                .context(instance)?
+                .append_message(NewMessage::user("beside"))?,
+        ),
     }
     Ok(())
 }
@@ -157,7 +177,11 @@ fn compare(store: &blocking::Store, reader: &Store, seed: u64) {
                 question.answer(store)
             });
             asked += 1;
-            assert_eq!(cached, question.answer(&now), "seed {seed}, change {at}: {question:?}");
+            assert_eq!(
+                cached,
+                question.answer(&now),
+                "seed {seed}, change {at}: {question:?}"
+            );
         }
     }
     assert!(done > 40, "{done} changes");

@@ -97,7 +97,11 @@ where
     let query_schema = query.schema_over_http();
     let handler = move |State(app): State<App>, request: Request| async move {
         let is_light = is_light(request.uri().query());
-        let address = request.uri().path_and_query().map_or("", |address| address.as_str()).to_owned();
+        let address = request
+            .uri()
+            .path_and_query()
+            .map_or("", |address| address.as_str())
+            .to_owned();
         let Asked { path, asked, .. } = asked::<P, Q>(request, &app, &query).await?;
         let work = move |ends: Option<Ends>| {
             // Everything acknowledged before the request is visible, with a single refresh.
@@ -108,7 +112,9 @@ where
             };
             let json = app.answers().get_or_make(&address, &now, |now| {
                 let made = pollster::block_on(answer(now.clone(), path, asked))?;
-                serde_json::to_vec(&made).map(Bytes::from).map_err(|error| Problem::internal(format!("the answer has no JSON form: {error}")))
+                serde_json::to_vec(&made).map(Bytes::from).map_err(|error| {
+                    Problem::internal(format!("the answer has no JSON form: {error}"))
+                })
             })?;
             Ok(json_response(StatusCode::OK, json))
         };

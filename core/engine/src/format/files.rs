@@ -216,6 +216,9 @@ layout! {
         pub(crate) segment: SegmentId,
         pub(crate) position: u64,
         pub(crate) offset: u64,
+        /// Counts what may have replaced files: it differs from the count seen before where a reader may have files open that
+        /// were removed.
+        pub(crate) replacements: u64,
     }
 }
 
@@ -265,6 +268,7 @@ mod tests {
         segment: SegmentId(2),
         offset: 8192,
         position: 70,
+        replacements: 9,
     };
 
     #[test]

@@ -19,7 +19,7 @@ use super::{
     owners::{Owners, Planned},
     readable::Reading,
 };
-use crate::{Error, ErrorKind, Result, blocking::Store};
+use crate::{Error, Result, blocking::Store};
 
 /// How many records of a stream are read at first; more if no other stream's records come in between.
 const PAGE_RECORDS_MIN: u64 = 16;
@@ -31,8 +31,8 @@ const SCAN_RECORDS: u64 = 1024;
 /// Writes an archive of a store as it is now, whether or not another process is writing it. `write` gets whole JSON lines.
 ///
 /// # Errors
-/// [`NotFound`](ErrorKind::NotFound) for a session that doesn't exist, [`Conflict`](ErrorKind::Conflict) when records
-/// that a copy shares are truncated meanwhile, or a session is given up by a retention, those of reading the store, and those of `write`.
+/// [`NotFound`](ErrorKind::NotFound) for a session that doesn't exist, [`Conflict`](ErrorKind::Conflict) when a session is given
+/// up by a retention meanwhile, those of reading the store, and those of `write`.
 pub fn export<E: From<Error>>(
     store: &Store,
     what: What<'_>,
@@ -77,7 +77,7 @@ fn export_with<E: From<Error>>(
         write(line)
     };
     summed(&encode(&Line::Archive, None))?;
-    merge.write(bound, &mut summed)?;
+    merge.write(&mut summed)?;
     let chosen: Option<HashSet<SessionId>> = chosen.map(|ids| ids.into_iter().collect());
     let mut headless = merge.headless();
     for list in List::ALL {
@@ -153,6 +153,8 @@ enum Step {
 /// All streams, merged in the order in which their records were written.
 struct Merge<'a> {
     reading: Reading<'a>,
+    /// The position up to which the log is read.
+    bound: Position,
     streams: Vec<Planned>,
     places: HashMap<StreamId, usize>,
     heap: BinaryHeap<Reverse<(Key, usize, u64)>>,
@@ -166,6 +168,7 @@ impl<'a> Merge<'a> {
         let chosen: HashSet<StreamId> = streams.iter().map(|stream| stream.id).collect();
         let mut merge = Self {
             reading,
+            bound,
             streams: Vec::new(),
             places: HashMap::new(),
             heap: BinaryHeap::new(),
@@ -190,7 +193,7 @@ impl<'a> Merge<'a> {
                 stream.fork = reading.shared(&stream, |parent| chosen.contains(&parent))?;
             }
             let is_empty = first.is_none() && lost.is_none();
-            merge.begin(bound, stream, is_empty)?;
+            merge.begin(stream, is_empty)?;
         }
         Ok(merge)
     }
@@ -203,8 +206,8 @@ impl<'a> Merge<'a> {
     }
 
     /// Determines the places of a stream's lines.
-    fn begin(&mut self, bound: Position, mut stream: Planned, is_empty: bool) -> Result<()> {
-        let Reading { store, .. } = self.reading;
+    fn begin(&mut self, mut stream: Planned, is_empty: bool) -> Result<()> {
+        let (Reading { store, .. }, bound) = (self.reading, self.bound);
         let index = self.streams.len();
         let mut first = 1;
         if let Some((_, at)) = stream.fork {
@@ -259,7 +262,6 @@ impl<'a> Merge<'a> {
 
     fn write<E: From<Error>>(
         &mut self,
-        bound: Position,
         write: &mut dyn FnMut(&[u8]) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
         let mut limits = vec![PAGE_RECORDS_MIN; self.streams.len()];
@@ -274,7 +276,7 @@ impl<'a> Merge<'a> {
                 Step::Record => {
                     self.lost_lines(index, sequence, write)?;
                     let limit = limits.get(index).copied().unwrap_or(PAGE_RECORDS_MIN);
-                    let is_whole = self.records(bound, index, sequence, limit, write)?;
+                    let is_whole = self.records(index, sequence, limit, write)?;
                     let next = if is_whole { limit * 2 } else { limit / 2 };
                     if let Some(limit) = limits.get_mut(index) {
                         *limit = next.clamp(PAGE_RECORDS_MIN, PAGE_RECORDS_MAX);
@@ -326,14 +328,6 @@ impl<'a> Merge<'a> {
         index: usize,
         write: &mut dyn FnMut(&[u8]) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
-        let written = |id| {
-            self.places
-                .get(&id)
-                .and_then(|place| self.streams.get(*place))
-                .map_or(0, |it| it.written)
-        };
-        let shared = self.streams.get(index).and_then(|stream| stream.fork);
-        let is_lost = shared.is_some_and(|(parent, at)| written(parent) < at);
         let Some(stream) = self
             .streams
             .get_mut(index)
@@ -341,13 +335,14 @@ impl<'a> Merge<'a> {
         else {
             return Ok(());
         };
-        if is_lost {
-            let what = format!(
-                "what {} shares with another stream was truncated meanwhile; export it again",
-                stream.id
-            );
-            return Err(Error::new(ErrorKind::Conflict, what).into());
+        if let Some((parent, at)) = stream.fork
+            && let Some(written) = self.written_less(parent, at)
+        {
+            self.share_less(index, parent, written)?;
         }
+        let Some(stream) = self.streams.get_mut(index) else {
+            return Ok(());
+        };
         stream.is_written = true;
         stream.written = stream.fork.map_or(0, |(_, at)| at);
         self.counts.streams += 1;
@@ -360,17 +355,38 @@ impl<'a> Merge<'a> {
         write(&encode(&Line::Stream(line), None))
     }
 
+    /// How many records of a stream are written, if that is less than so many: it was truncated since the archive was begun.
+    fn written_less(&self, parent: StreamId, at: u64) -> Option<u64> {
+        let place = self.places.get(&parent);
+        let parent = place.and_then(|place| self.streams.get(*place));
+        let written = parent.map_or(0, |parent| parent.written);
+        (written < at).then_some(written)
+    }
+
+    /// A stream has what its parent has lost since: it shares with it only the records that are written, and the rest
+    /// is written as its own.
+    fn share_less(&mut self, index: usize, parent: StreamId, written: u64) -> Result<()> {
+        let Some(stream) = self.streams.get_mut(index) else {
+            return Ok(());
+        };
+        stream.fork = (written > 0).then_some((parent, written));
+        let place = next_place(self.reading, self.bound, stream, index, written + 1)?;
+        self.heap.extend(place.map(Reverse));
+        Ok(())
+    }
+
     /// Writes records of a stream from a sequence on, until another stream's are next. Returns whether all records that
     /// were read are written.
     fn records<E: From<Error>>(
         &mut self,
-        bound: Position,
         index: usize,
         first: u64,
         limit: u64,
         write: &mut dyn FnMut(&[u8]) -> std::result::Result<(), E>,
     ) -> std::result::Result<bool, E> {
-        let Some(stream) = self.streams.get_mut(index) else {
+        let bound = self.bound;
+        // What was planned before the stream turned out to share less is written already.
+        let Some(stream) = self.streams.get_mut(index).filter(|it| it.written < first) else {
             return Ok(true);
         };
         let options = ReadOptions {

@@ -237,8 +237,22 @@ impl Shared {
             segment,
             offset,
             position,
+            replacements: 0,
         };
         own.write(&*self.storage, &watermark);
+    }
+
+    /// Tells readers in other processes that a pack has replaced files, so that they let go of these.
+    pub(crate) fn tell_replacement(&self) {
+        let Some(own) = &self.watermark else { return };
+        own.count_replacement();
+        let durable = self.durable();
+        let Some(active) = durable.active().map(|active| active.id()) else {
+            return;
+        };
+        let (end, position) = (durable.end, durable.next_position - 1);
+        drop(durable);
+        self.write_watermark(active, end, position);
     }
 
     /// Why readers in other processes are behind, if they are.

@@ -79,6 +79,7 @@ impl Shared {
             .segments
             .splice(first..first + sources.len(), [pack.clone()]);
         drop(durable);
+        self.tell_replacement();
         packing
             .removable
             .extend(sources.iter().map(|source| source.name.clone()));

@@ -2,7 +2,7 @@
 
 use super::small;
 use crate::{
-    Error, Result, SegmentId,
+    Error, Result,
     format::files::{self, WATERMARK_BYTES, WATERMARK_BYTES_MAX, Watermark},
     storage::{Access, File, Storage},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -23,8 +23,10 @@ pub(crate) struct WatermarkFile {
 
 #[derive(Default)]
 struct WrittenState {
-    /// The end that was written last.
-    end: (SegmentId, u64),
+    /// What was written last.
+    written: Option<Watermark>,
+    /// Counts what may have replaced files, on from what writers before counted.
+    replacements: u64,
     /// The error since which readers in other processes are behind, while the writer continues.
     failed: Option<Error>,
 }
@@ -53,10 +55,22 @@ impl WatermarkFile {
             }
             Err(error) => return Err(failed(error)),
         };
+        let before = look(&*file)?.ok().flatten();
+        let state = WrittenState {
+            // An opening removes files that packs replaced before a crash.
+            replacements: before.map_or(0, |before| before.replacements.wrapping_add(1)),
+            ..WrittenState::default()
+        };
         Ok(Self {
             file,
-            state: Mutex::default(),
+            state: Mutex::new(state),
         })
+    }
+
+    /// Counts a pack that has replaced files; the next [`write`](Self::write) tells readers.
+    pub(crate) fn count_replacement(&self) {
+        let mut state = self.state();
+        state.replacements = state.replacements.wrapping_add(1);
     }
 
     fn state(&self) -> MutexGuard<'_, WrittenState> {
@@ -66,15 +80,20 @@ impl WatermarkFile {
     /// Publishes to readers in other processes how far they may read. Not durable. If it fails they see the records
     /// later, and [`failure`](Self::failure) returns the error; the records are safe nevertheless.
     ///
-    /// It never goes back: a compaction publishes the segment that it began without being the one who appends, and by then
-    /// somebody may have published more in that segment.
+    /// It never goes back: a compaction publishes without being the one who appends, and by then somebody may have
+    /// published more. Its count of replacements is set here.
     pub(crate) fn write(&self, storage: &dyn Storage, watermark: &Watermark) {
         let mut state = self.state();
-        let end = (watermark.segment, watermark.offset);
-        if end < state.end {
+        let end = |of: &Watermark| (of.segment, of.offset);
+        let further = state.written.filter(|it| end(watermark) < end(it));
+        if further.is_some_and(|it| it.replacements == state.replacements) {
             return;
         }
-        state.end = end;
+        let watermark = Watermark {
+            replacements: state.replacements,
+            ..further.unwrap_or(*watermark)
+        };
+        state.written = Some(watermark);
         let written = self.file.write_at(0, &watermark.encode());
         state.failed = written.err().map(|error| {
             let place = storage.describe();

@@ -1,10 +1,13 @@
 //! Following a writer in another process: a reader polls the watermark file, and applies the records published since.
 
-use std::task::Poll;
+use std::{ops::Range, task::Poll};
 
 use crate::{
     Error, ErrorKind, Position, Result, SegmentId,
-    format::{files::Watermark, segment::DATA_START},
+    format::{
+        files::{SegmentFile, Watermark},
+        segment::DATA_START,
+    },
     index::memory::MemoryIndex,
     log::segment::Segment,
     storage::Access,
@@ -13,6 +16,7 @@ use crate::{
         files::watermark,
         open::beside::load_beside_a_writer,
         published::batches::scan_batches,
+        segments::chain::segment_files,
     },
     sync::{self, Arc},
 };
@@ -46,7 +50,17 @@ impl Shared {
             Err(error) if Segment::is_gone(&error) => self.reload(&mut state)?,
             followed => {
                 followed?;
-                state.seen = Some(watermark);
+                let known = state.seen.map(|seen| seen.replacements);
+                let has_all = known == Some(watermark.replacements) || self.take_packs(&mut state);
+                // The next refresh tries again what it couldn't take.
+                let replacements = match has_all {
+                    true => watermark.replacements,
+                    false => watermark.replacements.wrapping_sub(1),
+                };
+                state.seen = Some(Watermark {
+                    replacements,
+                    ..watermark
+                });
             }
         }
         self.watch.advance(self.durable().next_position - 1);
@@ -114,6 +128,37 @@ impl Shared {
         Ok(())
     }
 
+    /// Puts packs of the folder in the place of the segments that they replace, as the writer did, so that the files of these
+    /// are closed: an open file goes on taking room, and has what was given up. Returns whether each was taken. Those
+    /// that weren't are read from the files that are open, or loaded once these are gone.
+    fn take_packs(&self, state: &mut Following) -> bool {
+        match self.take_packs_found() {
+            Ok(()) => true,
+            Err(error) if Segment::is_gone(&error) => self.reload(state).is_ok(),
+            Err(_) => false,
+        }
+    }
+
+    fn take_packs_found(&self) -> Result<()> {
+        let files = segment_files(&*self.storage)?.current;
+        for file in files.into_iter().filter(|file| file.generation != 0) {
+            if replaced_by(&self.durable().segments, &file).is_none() {
+                continue;
+            }
+            let store = &self.identity.store;
+            let pack = Segment::open_file(&*self.storage, file, Access::Read, store)?;
+            if let Some(error) = pack.index_error() {
+                return Err(error);
+            }
+            // Only a refresh changes the segments of a reader, and it has the lock of the follower.
+            let mut durable = sync::write(&self.durable);
+            if let Some(range) = replaced_by(&durable.segments, &file) {
+                durable.segments.splice(range, [Arc::new(pack)]);
+            }
+        }
+        Ok(())
+    }
+
     fn follow_to(&self, watermark: &Watermark) -> Result<()> {
         let mut durable = sync::write(&self.durable);
         loop {
@@ -164,6 +209,17 @@ impl Shared {
         let found = Segment::open(&*self.storage, id, Access::Read, &self.identity.store)?;
         Ok(Segment::unsealed(found.header, found.file))
     }
+}
+
+/// Which sealed segments a pack replaces, all of them known here; `None` if it is known itself.
+fn replaced_by(segments: &[Arc<Segment>], pack: &SegmentFile) -> Option<Range<usize>> {
+    let (_active, sealed) = segments.split_last()?;
+    let first = sealed.partition_point(|segment| segment.id() < pack.first);
+    let end = sealed.partition_point(|segment| segment.last_id() <= pack.last);
+    let replaced = sealed.get(first..end)?;
+    let covers = replaced.first()?.id() == pack.first && replaced.last()?.last_id() == pack.last;
+    let is_new = replaced.len() > 1 || replaced.first()?.name != pack.name();
+    (covers && is_new).then_some(first..end)
 }
 
 fn check_end(segment: &Segment, end: u64, expected: u64) -> Result<()> {
