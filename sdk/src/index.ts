@@ -83,8 +83,8 @@ export async function openInMemory(options: Pick<OpenOptions, "segmentBytesMax">
  * ```
  */
 export async function attach(shared: SharedStore): Promise<Store> {
-  const { runlogStore: token } = objectOf(shared, "what a store was shared as");
-  if (token === undefined) throw invalid("what a store was shared as has no `runlogStore`: give what `store.share()` returned");
+  const { runlogStore: token } = objectOf(shared, "a shared store");
+  if (token === undefined) throw invalid("this is no shared store, for it has no `runlogStore`: give what `store.share()` returned");
   return await openedStore(nodeChannel(), "attach", { token });
 }
 

@@ -29,7 +29,7 @@ const LATE_POLL: Duration = Duration::from_millis(1);
 /// How long to wait for more output after the agent has ended, in case a child process of its own still holds the pipe.
 const GRACE: Duration = Duration::from_secs(1);
 /// The signal that asks a process to end.
-const SIGTERM: i32 = 15;
+pub(super) const SIGTERM: i32 = 15;
 /// How long a signal to Runlog may take to arrive after the agent was ended by one.
 const SIGNAL_PATIENCE: Duration = Duration::from_millis(500);
 
@@ -59,6 +59,11 @@ impl Stopper {
     /// Sends the agent SIGTERM the first time, and kills it the second time.
     pub(crate) fn stop(&self) {
         self.inbox.push_first(ChildEvent::Signal(SIGTERM));
+    }
+
+    /// As [`stop`](Self::stop), where nothing more can be recorded in the agent's run.
+    pub(crate) fn stop_as_run_is_over(&self) {
+        self.inbox.push_first(ChildEvent::RunOver);
     }
 }
 
@@ -148,7 +153,7 @@ impl Child {
             }
             let patience = if is_late { LATE_POLL } else { POLL };
             if let Some(event) = self.inbox.take(patience) {
-                self.is_signalled |= matches!(event, ChildEvent::Signal(_));
+                self.is_signalled |= event.asks_to_stop();
                 return Ok(event);
             }
             if let Some((ended, _)) = self.exited
@@ -161,7 +166,7 @@ impl Child {
                     Duration::ZERO
                 };
                 let event = self.inbox.take(patience);
-                self.is_signalled |= matches!(event, Some(ChildEvent::Signal(_)));
+                self.is_signalled |= event.as_ref().is_some_and(ChildEvent::asks_to_stop);
                 return Ok(event.unwrap_or(ChildEvent::End(ended)));
             }
         }
@@ -185,7 +190,7 @@ impl Child {
     /// The next event, if there is one already.
     pub(crate) fn next_now(&mut self) -> Option<ChildEvent> {
         let event = self.inbox.take(Duration::ZERO);
-        self.is_signalled |= matches!(event, Some(ChildEvent::Signal(_)));
+        self.is_signalled |= event.as_ref().is_some_and(ChildEvent::asks_to_stop);
         event
     }
 

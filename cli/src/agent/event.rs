@@ -16,8 +16,17 @@ pub(crate) enum ChildEvent {
     End(Ended),
     /// Runlog received this signal to stop.
     Signal(i32),
+    /// Somebody else ended the agent's run.
+    RunOver,
     /// The context couldn't be sent to the agent.
     Failed(Failure),
+}
+
+impl ChildEvent {
+    /// Whether the agent should stop.
+    pub(super) fn asks_to_stop(&self) -> bool {
+        matches!(self, Self::Signal(_) | Self::RunOver)
+    }
 }
 
 /// How an agent ended.

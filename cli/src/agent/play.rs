@@ -9,7 +9,7 @@ use runlog::{
 };
 
 use super::{
-    child::{Child, Opening},
+    child::{Child, Opening, SIGTERM},
     event::{ChildEvent, Ended},
     protocol::{Dangling, Hello, PROTOCOL, Ready, ToAgent, UNSUPPORTED_PROTOCOL},
     recorder::{Recorded, Recorder},
@@ -110,8 +110,12 @@ pub(crate) fn record(
                 answer(&mut child, recorder.take(lines)?)?;
             }
             ChildEvent::Signal(signal) => {
-                stop(&mut child, signal, stopped_by.is_some());
+                stop(&mut child, "interrupted", signal, stopped_by.is_some());
                 stopped_by.get_or_insert(signal);
+            }
+            ChildEvent::RunOver => {
+                stop(&mut child, "run_over", SIGTERM, stopped_by.is_some());
+                stopped_by.get_or_insert(SIGTERM);
             }
             ChildEvent::Failed(failure) => {
                 return Err(failure.about("the context can't be given to the agent"));
@@ -122,16 +126,11 @@ pub(crate) fn record(
 }
 
 /// Forwards the first signal, and kills at the second one.
-fn stop(child: &mut Child, signal: i32, again: bool) {
+fn stop(child: &mut Child, reason: &'static str, signal: i32, again: bool) {
     if again {
         return child.kill();
     }
-    child.send(
-        ToAgent::Stop {
-            reason: "interrupted",
-        }
-        .line(),
-    );
+    child.send(ToAgent::Stop { reason }.line());
     // A terminal sends Ctrl-C to the agent too; forwarded, it would arrive twice.
     let by_terminal = signal == 2 && std::io::IsTerminal::is_terminal(&std::io::stdin());
     if !by_terminal {

@@ -150,7 +150,7 @@ fn advice(found: &Verification, args: &Args) -> String {
         (true, false) => "restore it from a copy, or read what there is with `runlog salvage`",
         (false, true) => {
             "restore it from a copy, or read what there is with `runlog salvage`; `runlog verify --repair` saves what can be \
-             saved, if it wasn't given since the damage"
+             saved, unless a repair has done that since the damage"
         }
         (false, false) => {
             "restore it from a copy, or let `runlog verify --repair` save what can be saved"

@@ -13,7 +13,8 @@ session files, SWE-agent .traj files, what `runlog export` wrote, and the tables
 and agent_history with a row of JSON a line. Messages, tool calls and arguments are kept byte for byte, and what stands around them is kept too.
 
 What `runlog export` wrote comes back as it was: sessions, runs, chats, flows and definitions with their ids, sequences \
-and times. It is read whole before anything is written. What is there already is skipped, so that importing twice changes \
+and times; the times of flows' events and of saved states only in a store that this import makes, else theirs is that of the import, and \
+playback doesn't wait between them. It is read whole before anything is written. What is there already is skipped, so that importing twice changes \
 nothing and a newer export adds what is new; a session that went another way since is left out as a whole, and told (exit \
 code 6). An import that is interrupted lists nothing of it yet; importing the file again completes it.
 

@@ -91,9 +91,9 @@ impl Agents {
                     _ => false,
                 });
             if is_requested {
-                stopper.stop();
+                stopper.stop_as_run_is_over();
                 tokio::time::sleep(END_PATIENCE).await;
-                stopper.stop();
+                stopper.stop_as_run_is_over();
             }
             Ok::<(), runlog::Error>(())
         });

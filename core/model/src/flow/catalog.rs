@@ -21,7 +21,7 @@ use crate::{
 const NONE: u32 = u32::MAX;
 
 /// The values of a flow's [status](crate::RunSnapshot::status) that are final. A flow of any other status counts as
-/// unfinished, so that no flow to be resumed is missed.
+/// unfinished, a misspelt one too, so that no flow to be resumed is missed.
 pub const FLOW_FINAL_STATUSES: [&str; 6] = [
     "completed",
     "complete",
