@@ -53,7 +53,9 @@ fn a_run_that_another_process_records_is_cancelled_and_its_program_ends() {
 #[test]
 fn a_program_whose_run_is_cancelled_is_told_that_nothing_more_is_recorded() {
     // It says by its own exit code which line it got.
-    let ended = cancelled("trap '' TERM\nwhile read line; do case $line in *run_over*) exit 3;; *interrupted*) exit 4;; esac; done\n");
+    let ended = cancelled(
+        "trap '' TERM\nwhile read line; do case $line in *run_over*) exit 3;; *interrupted*) exit 4;; esac; done\n",
+    );
     let told = ended.json();
     assert_eq!(told.last().unwrap()["ended"]["exit_code"], 3, "{told:?}");
 }

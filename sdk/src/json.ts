@@ -238,6 +238,7 @@ function checkArgument(value: unknown, path: string, seen = new Set<object>()): 
 /** What `JSON.stringify` writes as `{}`, whatever is in it, with what to do about it. */
 const LOST = new Map([
   ["Promise", "a promise was given; await it"],
+  ["AbortSignal", "an AbortSignal was given where none is taken; leave it out"],
   ["Map", "a Map was given, which JSON has no form for; give Object.fromEntries(map), or [...map]"],
   ["Set", "a Set was given, which JSON has no form for; give [...set]"],
   ["WeakMap", "a WeakMap was given, which JSON has no form for"],

@@ -126,7 +126,7 @@ impl Basis {
             return Ok(false);
         }
         for (stream, end) in &self.touched.streams {
-            if end_of(backend, *stream).await? != *end {
+            if backend.stream(*stream).await?.as_ref().map(end_of) != *end {
                 return Ok(false);
             }
         }
@@ -138,9 +138,8 @@ impl Basis {
 /// The last sequence of a stream, and how many records were ever appended to it; `None` where there is no such stream.
 type End = Option<(u64, u64)>;
 
-async fn end_of(backend: &dyn Backend, stream: StreamId) -> Result<End> {
-    let info = backend.stream(stream).await?;
-    Ok(info.map(|info| (info.last_sequence.0, info.appended)))
+fn end_of(info: &StreamInfo) -> (u64, u64) {
+    (info.last_sequence.0, info.appended)
 }
 
 /// What was read for an answer.
@@ -173,10 +172,19 @@ impl Noting {
     /// Notes a stream before it is read.
     async fn note_stream(&self, stream: StreamId) -> Result<()> {
         if !self.is_noted(stream) {
-            let end = end_of(&*self.inner, stream).await?;
-            self.note(|touched| touched.streams.push((stream, end)));
+            let info = self.inner.stream(stream).await?;
+            self.note_end(stream, info.as_ref());
         }
         Ok(())
+    }
+
+    fn note_end(&self, stream: StreamId, info: Option<&StreamInfo>) {
+        let end = info.map(end_of);
+        self.note(|touched| {
+            if touched.streams.iter().all(|(noted, _)| *noted != stream) {
+                touched.streams.push((stream, end));
+            }
+        });
     }
 }
 
@@ -204,8 +212,9 @@ impl Decorator for Noting {
 
     fn stream(&self, stream: StreamId) -> BackendFuture<'_, Option<StreamInfo>> {
         Box::pin(async move {
-            self.note_stream(stream).await?;
-            self.inner.stream(stream).await
+            let info = self.inner.stream(stream).await?;
+            self.note_end(stream, info.as_ref());
+            Ok(info)
         })
     }
 

@@ -96,7 +96,7 @@ impl Random {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        (self.0 % end as u64) as usize
+        usize::try_from(self.0 % end as u64).unwrap()
     }
 }
 
@@ -206,4 +206,30 @@ fn answers_beside_another_process_are_as_if_made_anew() {
         let reader = Store::open_read_only(&path).unwrap();
         compare(&store, &reader, seed);
     }
+}
+
+#[test]
+fn what_is_recorded_in_a_run_costs_others_no_answer() {
+    let store = blocking::Store::in_memory();
+    let start = || {
+        let new = NewRun::in_new_session(NewSession::default(), "coder");
+        store.runs().start(new).unwrap()
+    };
+    let (first, second) = (start(), start());
+    let (cache, now) = (AnswerCache::new(), store.to_async());
+    let is_made = |id: RunId| {
+        let question = Question::Messages(id);
+        let mut is_made = false;
+        let answer = cache.get_or_make(&question.address(), &now, |store| {
+            is_made = true;
+            question.answer(store)
+        });
+        assert_eq!(answer, question.answer(&now));
+        is_made
+    };
+    assert!(is_made(first.id()) && is_made(second.id()));
+    assert!(!is_made(first.id()) && !is_made(second.id()));
+    first.record_message(NewMessage::user("news")).unwrap();
+    assert!(is_made(first.id()) && !is_made(second.id()));
+    assert!(!is_made(first.id()));
 }

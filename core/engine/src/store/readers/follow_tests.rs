@@ -209,6 +209,10 @@ fn who_follows_is_told_of_what_another_read_found_behind_a_compaction() {
 
 /// How many files of a folder this process has open or mapped that were removed.
 #[cfg(target_os = "linux")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "what the system says of this process is in files"
+)]
 fn open_and_removed(folder: &std::path::Path) -> usize {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let mut found: std::collections::BTreeSet<String> = maps.lines().map(str::to_owned).collect();
