@@ -93,15 +93,53 @@ where
     F: Fn(Store, P, Q) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Answer<A>>,
 {
+    get_with(path, about, Caching::Off, answer)
+}
+
+/// The same, of answers that are made of nothing but what is in the log: they are kept in the [cache](App::answers). What
+/// depends on the time, or on who is at work in this process, must not be.
+pub(super) fn get_cached<P, Q, A, F, Fut>(
+    path: &'static str,
+    about: &'static str,
+    answer: F,
+) -> Endpoint
+where
+    P: DeserializeOwned + JsonSchema + Send + 'static,
+    Q: DeserializeOwned + JsonSchema + Send + 'static,
+    A: Serialize + JsonSchema + 'static,
+    F: Fn(Store, P, Q) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Answer<A>>,
+{
+    get_with(path, about, Caching::On, answer)
+}
+
+/// Whether answers are kept in the cache.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Caching {
+    On,
+    Off,
+}
+
+fn get_with<P, Q, A, F, Fut>(
+    path: &'static str,
+    about: &'static str,
+    caching: Caching,
+    answer: F,
+) -> Endpoint
+where
+    P: DeserializeOwned + JsonSchema + Send + 'static,
+    Q: DeserializeOwned + JsonSchema + Send + 'static,
+    A: Serialize + JsonSchema + 'static,
+    F: Fn(Store, P, Q) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = Answer<A>>,
+{
     let query = Query::of::<Q>();
     let query_schema = query.schema_over_http();
     let handler = move |State(app): State<App>, request: Request| async move {
         let is_light = is_light(request.uri().query());
-        let address = request
-            .uri()
-            .path_and_query()
-            .map_or("", |address| address.as_str())
-            .to_owned();
+        let address = (caching == Caching::On)
+            .then(|| request.uri().path_and_query().map(ToString::to_string))
+            .flatten();
         let Asked { path, asked, .. } = asked::<P, Q>(request, &app, &query).await?;
         let work = move |ends: Option<Ends>| {
             // Everything acknowledged before the request is visible, with a single refresh.
@@ -110,12 +148,12 @@ where
                 Some(ends) => ends.reads_of(&now),
                 None => now,
             };
-            let json = app.answers().get_or_make(&address, &now, |now| {
-                let made = pollster::block_on(answer(now.clone(), path, asked))?;
-                serde_json::to_vec(&made).map(Bytes::from).map_err(|error| {
-                    Problem::internal(format!("the answer has no JSON form: {error}"))
-                })
-            })?;
+            let make =
+                |now: &Store| json_of(&pollster::block_on(answer(now.clone(), path, asked))?);
+            let json = match address {
+                Some(address) => app.answers().get_or_make(&address, &now, make)?,
+                None => make(&now)?,
+            };
             Ok(json_response(StatusCode::OK, json))
         };
         if is_light {
@@ -348,9 +386,13 @@ fn is_too_large(error: &axum::Error) -> bool {
 
 /// A JSON response.
 pub(super) fn json(status: StatusCode, answer: &impl Serialize) -> Answer<Response> {
-    let json = serde_json::to_vec(answer)
-        .map_err(|error| Problem::internal(format!("the answer has no JSON form: {error}")))?;
-    Ok(json_response(status, json.into()))
+    Ok(json_response(status, json_of(answer)?))
+}
+
+fn json_of(answer: &impl Serialize) -> Answer<Bytes> {
+    serde_json::to_vec(answer)
+        .map(Bytes::from)
+        .map_err(|error| Problem::internal(format!("the answer has no JSON form: {error}")))
 }
 
 fn json_response(status: StatusCode, json: Bytes) -> Response {

@@ -9,41 +9,41 @@ use serde::{Deserialize, Serialize};
 
 use super::runs;
 use crate::serve::{
-    endpoint::{Endpoint, NoQuery, get},
+    endpoint::{Endpoint, NoQuery, get_cached},
     problem::{Answer, Problem},
 };
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
-        get(
+        get_cached(
             "/api/projects/{id}/agent-runs",
             "Lists the runs of a project, newest first, in pages.",
             list,
         )
         .example_query("status=paused&limit=10"),
-        get(
+        get_cached(
             "/api/projects/{id}/agent-runs/{run_id}",
             "Gives the whole of a run.",
             run,
         ),
-        get(
+        get_cached(
             "/api/projects/{id}/agent-runs/{run_id}/messages",
             "Lists the messages of a run in the order of its steps, each as it was sent to the model.",
             messages,
         )
         .example_query("limit=10"),
-        get(
+        get_cached(
             "/api/projects/{id}/agent-runs/{run_id}/messages/{message_id}",
             "Gives one message of a run.",
             message,
         ),
-        get(
+        get_cached(
             "/api/projects/{id}/agent-runs/{run_id}/tool-calls",
             "Lists the tool calls of a run in the order of its steps.",
             tool_calls,
         )
         .example_query("status=completed&limit=10"),
-        get(
+        get_cached(
             "/api/projects/{id}/agent-runs/{run_id}/tool-calls/{call_id}",
             "Gives one tool call of a run, with its whole input and output.",
             tool_call,

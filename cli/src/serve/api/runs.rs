@@ -9,33 +9,33 @@ use serde::Deserialize;
 
 use super::pages::bounded;
 use crate::serve::{
-    endpoint::{Endpoint, NoPath, NoQuery, get},
+    endpoint::{Endpoint, NoPath, NoQuery, get_cached},
     problem::{Answer, Problem},
 };
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
-        get("/v1/runs", "Lists runs, newest first, in pages.", list)
+        get_cached("/v1/runs", "Lists runs, newest first, in pages.", list)
             .example_query("status=paused&limit=10"),
-        get("/v1/runs/{run_id}", "Gives the whole of a run.", run),
-        get(
+        get_cached("/v1/runs/{run_id}", "Gives the whole of a run.", run),
+        get_cached(
             "/v1/runs/{run_id}/messages",
             "Lists the messages of a run in the order of its steps, each as it was sent to the model.",
             messages,
         )
         .example_query("limit=10"),
-        get(
+        get_cached(
             "/v1/runs/{run_id}/messages/{message_id}",
             "Gives one message of a run.",
             message,
         ),
-        get(
+        get_cached(
             "/v1/runs/{run_id}/tool-calls",
             "Lists the tool calls of a run in the order of its steps.",
             tool_calls,
         )
         .example_query("status=completed&limit=10"),
-        get(
+        get_cached(
             "/v1/runs/{run_id}/tool-calls/{call_id}",
             "Gives one tool call of a run, with its whole input and output.",
             tool_call,
