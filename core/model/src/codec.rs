@@ -17,7 +17,6 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Error, ErrorKind, Result, RunId,
     limits::{META_BYTES_MAX, PART_BYTES_MAX},
-    time::GIVEN_MS_MAX,
 };
 
 /// The newest version of event metadata: the first one, and behind it for each tool a byte, whether its output is said as JSON.
@@ -106,11 +105,6 @@ bincode::impl_borrow_decode!(ToolMark);
 /// # Errors
 /// [`TooLarge`](ErrorKind::TooLarge) over [`META_BYTES_MAX`].
 pub fn encode_event_meta(meta: &EventMeta) -> Result<Vec<u8>> {
-    if let Some(ms) = meta.created_at_ms.filter(|ms| *ms > GIVEN_MS_MAX) {
-        return Err(Error::invalid(format!(
-            "an event can't have happened {ms} ms after 1970-01-01 UTC; {GIVEN_MS_MAX}, in the year 275760, is the last that can be given"
-        )));
-    }
     let has_json = meta.tools.iter().any(|mark| mark.output_is_json);
     let version = match has_json {
         true => EVENT_META_VERSION,
@@ -253,17 +247,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    #[test]
-    fn time_beyond_that_of_a_date_is_refused() {
-        let at = |ms| EventMeta {
-            created_at_ms: Some(ms),
-            ..EventMeta::default()
-        };
-        assert!(encode_event_meta(&at(GIVEN_MS_MAX)).is_ok());
-        let refused = encode_event_meta(&at(GIVEN_MS_MAX + 1)).unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::InvalidInput);
-    }
 
     #[test]
     fn metadata_bytes_are_pinned() {

@@ -11,9 +11,6 @@ const SECONDS_END: f64 = 1e11;
 /// From here on, numbers with a floating point are too coarse for milliseconds.
 const FRACTIONS_END: f64 = 9_007_199_254_740_992.0;
 
-/// The last time that an event may be given, in the year 275760: JavaScript's `Date` has no later one.
-pub const GIVEN_MS_MAX: u64 = 8_640_000_000_000_000;
-
 /// Reads `2025-06-14T10:00:00.123Z`, with any number of decimals, `Z`, an offset or nothing (taken for UTC), as
 /// milliseconds since 1970-01-01 UTC. `None` when it is something else, or before 1970.
 ///

@@ -200,7 +200,7 @@ fn unknown_under_right_checks_is_a_newer_builds() {
         ("END", 80),
         ("END", 123),
         ("WATERMARK", 8),
-        ("WATERMARK", 72),
+        ("WATERMARK", 80),
         ("WATERMARK", 91),
     ] {
         let segment = one(&[data(1, 1)]);

@@ -185,7 +185,7 @@ pub struct EventOptions {
     pub run_id: Option<RunId>,
     /// The step of the run; a recorder gives it, and takes none.
     pub step_number: Option<u32>,
-    /// When it happened, where that isn't now: milliseconds since 1970-01-01 UTC, at most 8,640,000,000,000,000.
+    /// When it happened, where that isn't now: milliseconds since 1970-01-01 UTC.
     pub created_at_ms: Option<u64>,
     /// Whether the tool failed, for a tool result whose message doesn't say.
     pub tool_is_error: Option<bool>,
