@@ -1,3 +1,4 @@
+/// <reference types="svelte" />
 import { expect, test, vi } from "vitest";
 
 test("a notice that is said again, and one that was said between, stay for their whole time", async () => {

@@ -19,6 +19,8 @@ use super::{
     owners::{Owners, Planned},
     readable::Reading,
 };
+#[cfg(doc)]
+use crate::ErrorKind;
 use crate::{Error, Result, blocking::Store};
 
 /// How many records of a stream are read at first; more if no other stream's records come in between.

@@ -209,7 +209,7 @@ fn who_follows_is_told_of_what_another_read_found_behind_a_compaction() {
 
 /// How many files of a folder this process has open or mapped that were removed.
 #[cfg(target_os = "linux")]
-#[expect(
+#[allow(
     clippy::disallowed_methods,
     reason = "what the system says of this process is in files"
 )]
