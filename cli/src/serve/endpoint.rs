@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use axum::{
+    Extension,
     body::{Body, Bytes, to_bytes},
     extract::{
         FromRequestParts, Path, Request, State, path::ErrorKind as PathError,
@@ -93,53 +94,13 @@ where
     F: Fn(Store, P, Q) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Answer<A>>,
 {
-    get_with(path, about, Caching::Off, answer)
-}
-
-/// The same, of answers that are made of nothing but what is in the log: they are kept in the [cache](App::answers). What
-/// depends on the time, or on who is at work in this process, must not be.
-pub(super) fn get_cached<P, Q, A, F, Fut>(
-    path: &'static str,
-    about: &'static str,
-    answer: F,
-) -> Endpoint
-where
-    P: DeserializeOwned + JsonSchema + Send + 'static,
-    Q: DeserializeOwned + JsonSchema + Send + 'static,
-    A: Serialize + JsonSchema + 'static,
-    F: Fn(Store, P, Q) -> Fut + Clone + Send + Sync + 'static,
-    Fut: Future<Output = Answer<A>>,
-{
-    get_with(path, about, Caching::On, answer)
-}
-
-/// Whether answers are kept in the cache.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Caching {
-    On,
-    Off,
-}
-
-fn get_with<P, Q, A, F, Fut>(
-    path: &'static str,
-    about: &'static str,
-    caching: Caching,
-    answer: F,
-) -> Endpoint
-where
-    P: DeserializeOwned + JsonSchema + Send + 'static,
-    Q: DeserializeOwned + JsonSchema + Send + 'static,
-    A: Serialize + JsonSchema + 'static,
-    F: Fn(Store, P, Q) -> Fut + Clone + Send + Sync + 'static,
-    Fut: Future<Output = Answer<A>>,
-{
     let query = Query::of::<Q>();
     let query_schema = query.schema_over_http();
     let handler = move |State(app): State<App>, request: Request| async move {
         let is_light = is_light(request.uri().query());
-        let address = (caching == Caching::On)
-            .then(|| request.uri().path_and_query().map(ToString::to_string))
-            .flatten();
+        let is_cached = request.extensions().get::<Cached>().is_some();
+        let address = request.uri().path_and_query();
+        let address = address.filter(|_| is_cached).map(ToString::to_string);
         let Asked { path, asked, .. } = asked::<P, Q>(request, &app, &query).await?;
         let work = move |ends: Option<Ends>| {
             // Everything acknowledged before the request is visible, with a single refresh.
@@ -266,7 +227,18 @@ impl AnswerSpec {
     }
 }
 
+/// Of requests whose answers are kept in the cache.
+#[derive(Clone, Copy)]
+struct Cached;
+
 impl Endpoint {
+    /// Keeps its answers in the [cache](App::answers). They have to be made of nothing but what is in the log: not of the time,
+    /// nor of who is at work in this process.
+    pub(super) fn cached(mut self) -> Self {
+        self.route = self.route.layer(Extension(Cached));
+        self
+    }
+
     /// Adds a valid query as an example.
     pub(super) fn example_query(mut self, query: &'static str) -> Self {
         self.example.query = query;

@@ -9,46 +9,47 @@ use serde::{Deserialize, Serialize};
 
 use super::runs;
 use crate::serve::{
-    endpoint::{Endpoint, NoQuery, get_cached},
+    endpoint::{Endpoint, NoQuery, get},
     problem::{Answer, Problem},
 };
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
-    vec![
-        get_cached(
+    let all = vec![
+        get(
             "/api/projects/{id}/agent-runs",
             "Lists the runs of a project, newest first, in pages.",
             list,
         )
         .example_query("status=paused&limit=10"),
-        get_cached(
+        get(
             "/api/projects/{id}/agent-runs/{run_id}",
             "Gives the whole of a run.",
             run,
         ),
-        get_cached(
+        get(
             "/api/projects/{id}/agent-runs/{run_id}/messages",
             "Lists the messages of a run in the order of its steps, each as it was sent to the model.",
             messages,
         )
         .example_query("limit=10"),
-        get_cached(
+        get(
             "/api/projects/{id}/agent-runs/{run_id}/messages/{message_id}",
             "Gives one message of a run.",
             message,
         ),
-        get_cached(
+        get(
             "/api/projects/{id}/agent-runs/{run_id}/tool-calls",
             "Lists the tool calls of a run in the order of its steps.",
             tool_calls,
         )
         .example_query("status=completed&limit=10"),
-        get_cached(
+        get(
             "/api/projects/{id}/agent-runs/{run_id}/tool-calls/{call_id}",
             "Gives one tool call of a run, with its whole input and output.",
             tool_call,
         ),
-    ]
+    ];
+    all.into_iter().map(Endpoint::cached).collect()
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -9,38 +9,39 @@ use serde::Deserialize;
 
 use super::pages::bounded;
 use crate::serve::{
-    endpoint::{Endpoint, NoPath, NoQuery, get_cached},
+    endpoint::{Endpoint, NoPath, NoQuery, get},
     problem::{Answer, Problem},
 };
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
-    vec![
-        get_cached("/v1/runs", "Lists runs, newest first, in pages.", list)
+    let all = vec![
+        get("/v1/runs", "Lists runs, newest first, in pages.", list)
             .example_query("status=paused&limit=10"),
-        get_cached("/v1/runs/{run_id}", "Gives the whole of a run.", run),
-        get_cached(
+        get("/v1/runs/{run_id}", "Gives the whole of a run.", run),
+        get(
             "/v1/runs/{run_id}/messages",
             "Lists the messages of a run in the order of its steps, each as it was sent to the model.",
             messages,
         )
         .example_query("limit=10"),
-        get_cached(
+        get(
             "/v1/runs/{run_id}/messages/{message_id}",
             "Gives one message of a run.",
             message,
         ),
-        get_cached(
+        get(
             "/v1/runs/{run_id}/tool-calls",
             "Lists the tool calls of a run in the order of its steps.",
             tool_calls,
         )
         .example_query("status=completed&limit=10"),
-        get_cached(
+        get(
             "/v1/runs/{run_id}/tool-calls/{call_id}",
             "Gives one tool call of a run, with its whole input and output.",
             tool_call,
         ),
-    ]
+    ];
+    all.into_iter().map(Endpoint::cached).collect()
 }
 
 #[derive(Deserialize, JsonSchema)]
