@@ -72,6 +72,7 @@ export type {
 } from "./agent-types.js";
 export type { Orchestrator, OrchestratorOptions, RunHandle } from "./orchestrator.js";
 export type { RunContext } from "./run-context.js";
+export type { RunWriter } from "./run-writer.js";
 export type { EndedAgent, SpawnOptions, Spawned, SpawnedAgent } from "./spawned.js";
 export type { FlowRun, Flows, ResumedFlow } from "./flows.js";
 export type { Playback } from "./playback.js";

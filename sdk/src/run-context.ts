@@ -1,14 +1,12 @@
 import type { Execution } from "./binding.js";
 import { fieldsOf, optionsOf, withOptions } from "./checks.js";
 import { toldAsTaken } from "./error.js";
-import { type Message, type MessageInput, unpackMessages } from "./context-types.js";
+import { type Message, unpackMessages } from "./context-types.js";
 import type { ReceivedCommand, RunSnapshot, RuntimeEvent } from "./flow-types.js";
 import type { RunContextCalls } from "./generated/calls.js";
 import type {
   AgentDefinition,
   AgentSummary,
-  AppendOptions,
-  Recorded,
   Run,
   RunDetails,
   SpawnRequest,
@@ -16,11 +14,10 @@ import type {
   ToolAnswer,
 } from "./generated/types.js";
 import type { Handle } from "./handle.js";
-import { type RawJson, jsonBytes, jsonList, messageBytes, wellFormedBytes } from "./json.js";
+import { type RawJson, jsonBytes, jsonList, wellFormedBytes } from "./json.js";
 import { parseList } from "./long-lists.js";
-import { recordToolCall, recordToolResult, recordToolResults, tool } from "./recorder.js";
 import { Space } from "./request.js";
-import type { ToolOutcome } from "./run-types.js";
+import { RunWriter } from "./run-writer.js";
 import { type SpawnOptions, Spawned, givenSpawns } from "./spawned.js";
 
 /**
@@ -29,7 +26,7 @@ import { type SpawnOptions, Spawned, givenSpawns } from "./spawned.js";
  * Everything that records is durable when it resolves, and refused with `wrong_status` once the run has paused or ended,
  * whoever ended it; with `closed` once the function has returned, as all of its calls are then.
  */
-export class RunContext {
+export class RunContext extends RunWriter {
   /** The run's id. */
   readonly runId: string;
   /** The run as it was when the function was called. */
@@ -61,6 +58,7 @@ export class RunContext {
     signal: AbortSignal,
     untilClosed: <T>(waiting: Promise<T>) => Promise<T>,
   ) {
+    super(handle);
     this.#handle = handle;
     this.#untilClosed = untilClosed;
     this.run = work.run;
@@ -104,53 +102,6 @@ export class RunContext {
    */
   async describe(details: RunDetails): Promise<Run> {
     return await this.#handle.value("describe", details);
-  }
-
-  /**
-   * Records a message in the provider's own form, with the tool calls it asks for.
-   *
-   * @throws {@link RunlogError} as {@link RunRecorder.recordMessage}.
-   */
-  async recordMessage(message: MessageInput, options?: AppendOptions): Promise<Recorded> {
-    return await this.#handle.value("recordMessage", options, messageBytes(message));
-  }
-
-  /**
-   * Records what a tool gave for a call that was recorded before.
-   *
-   * @throws {@link RunlogError} as {@link recordMessage}.
-   */
-  async recordToolResult(outcome: ToolOutcome): Promise<Recorded> {
-    return await recordToolResult(this.#handle, outcome);
-  }
-
-  /**
-   * Records what tools gave for several calls that were recorded before, as one batch; as {@link RunRecorder.recordToolResults}.
-   *
-   * @throws {@link RunlogError} as {@link recordMessage}.
-   */
-  async recordToolResults(outcomes: readonly ToolOutcome[]): Promise<Recorded> {
-    return await recordToolResults(this.#handle, outcomes);
-  }
-
-  /**
-   * Does the work of a tool call that was recorded before, and records what it gave, or the error that it threw, with how long
-   * it took; as {@link RunRecorder.tool}.
-   *
-   * @throws {@link RunlogError} as {@link recordMessage}; else what the work throws.
-   */
-  async tool<T>(toolCallId: string, work: () => T | PromiseLike<T>): Promise<T> {
-    return await tool(this.#handle, toolCallId, work);
-  }
-
-  /**
-   * Records the message that asked for tool calls together with what the tools gave, as one batch.
-   *
-   * @throws {@link RunlogError} as {@link recordMessage}; `invalid_input` when an outcome answers no call of the
-   * message.
-   */
-  async recordToolCall(message: MessageInput, outcomes: readonly ToolOutcome[]): Promise<Recorded> {
-    return await recordToolCall(this.#handle, message, outcomes);
   }
 
   /**

@@ -18,8 +18,9 @@ import type { Handle, Made } from "./handle.js";
 import { messageList } from "./json.js";
 import { inPieces } from "./long-lists.js";
 import type { Page } from "./pages.js";
-import { RunRecorder, outputOf } from "./recorder.js";
+import { RunRecorder } from "./recorder.js";
 import { type NewRun, RUN_GIVEN_AS, RunMessage, ToolCall, placeOf } from "./run-types.js";
+import { outputOf } from "./run-writer.js";
 
 /** A run that goes on from a paused one. */
 export interface ResumedRun {
