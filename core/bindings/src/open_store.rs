@@ -103,37 +103,21 @@ calls! {
         })
     };
     compact { #[serde(default)] options: CompactOptions, watch: Option<u64> } -> Compaction => {
-        let store = of.store()?;
-        let (reporter, stop) = of.compactions.begin(watch);
-        let work = of.run_blocking(async move { store.compact_with(options, |at| reporter.report(at)) });
-        wait(async move {
-            let _stop = stop;
-            work.await
-        })
+        of.run_watched(&of.compactions, watch, |store, reporter| async move {
+            store.compact_with(options, |at| reporter.report(at))
+        })?
     };
     compactProgress { watch: u64 } -> Option<CompactProgress> => wait(of.compactions.next(watch));
     retain { policy: RetentionPolicy, watch: Option<u64> } -> Retained => {
-        let store = of.store()?;
-        let (reporter, stop) = of.retentions.begin(watch);
-        let work = of.run_blocking(async move {
+        of.run_watched(&of.retentions, watch, |store, reporter| async move {
             store.retain_with(&policy, |at| reporter.report(at)).await
-        });
-        wait(async move {
-            let _stop = stop;
-            work.await
-        })
+        })?
     };
     retainProgress { watch: u64 } -> Option<RetainProgress> => wait(of.retentions.next(watch));
     erase { what: Erase } -> Erased => {
-        let store = of.store()?;
-        let (reporter, stop) = of.compactions.begin(None);
-        let work = of.run_blocking(async move {
+        of.run_watched(&of.compactions, None, |store, reporter| async move {
             store.erase_with(&what, |at| reporter.report(at)).await
-        });
-        wait(async move {
-            let _stop = stop;
-            work.await
-        })
+        })?
     };
     share {} -> u64 => known(of.share());
     mark { watched: Watched } -> Mark => {

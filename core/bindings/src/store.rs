@@ -16,9 +16,9 @@ use runlog::{Store, backend::Backend, log::CompactProgress, retention::RetainPro
 
 use crate::{
     Failure, Host, Result,
-    answers::{IntoReply, Typed, known, read},
+    answers::{IntoReply, Typed, known, read, wait},
     changes::Key,
-    progress::Watch,
+    progress::{Reporter, Watch},
     reads::Reads,
     tasks::{Answer, Lane},
 };
@@ -119,6 +119,28 @@ impl StoreObject {
     ) -> Pin<Box<dyn Future<Output = Result<T>>>> {
         let future = Box::pin(async move { future.await.map_err(Into::into) });
         self.reads().run(future)
+    }
+
+    /// Runs long work off the JavaScript thread. It reports its progress under a number, and ends early when its call is
+    /// cancelled or the store is closed.
+    pub(crate) fn run_watched<P, T, W>(
+        &self,
+        watched: &Watch<P>,
+        number: Option<u64>,
+        work: impl FnOnce(Store, Reporter<P>) -> W,
+    ) -> Result<Typed<T>>
+    where
+        P: Copy + Default + 'static,
+        T: IntoReply + Send + 'static,
+        W: Future<Output = runlog::Result<T>> + Send + 'static,
+    {
+        let store = self.store()?;
+        let (reporter, stop) = watched.begin(number);
+        let work = self.run_blocking(work(store, reporter));
+        Ok(wait(async move {
+            let _stop = stop;
+            work.await
+        }))
     }
 
     /// Registers an object that was begun, so that it is written if the store is closed before it ends.

@@ -161,7 +161,7 @@ const TRIALS: Record<string, Trial> = {
     after: 'await request.finish("completed"); console.log((await store.chats.getRequest("req_1"))?.usage);',
     says: "{ inputTokens: 812, outputTokens: 97, cost: 0.0041 }\n",
   },
-  "recorder.ts: tool": {
+  "run-writer.ts: tool": {
     before: `
       const run = await store.runs.start({ session: {}, agentName: "coder" });
       const tool_calls = [{ id: "call_1", type: "function", function: { name: "search", arguments: "{}" } }];
@@ -171,7 +171,7 @@ const TRIALS: Record<string, Trial> = {
     after: "console.log(rows, (await store.runs.toolCalls(run.id)).items[0]?.status);",
     says: "[ 'Oslo' ] completed\n",
   },
-  "recorder.ts: recordToolResults": {
+  "run-writer.ts: recordToolResults": {
     before: `
       const run = await store.runs.start({ session: {}, agentName: "coder" });
       const calls = ["call_1", "call_2"].map((id) => ({ id, type: "function", function: { name: "search", arguments: "{}" } }));
