@@ -1,6 +1,11 @@
 //! The six addresses of the history of agent runs.
 
-use runlog::{NewMessage, NewRun, NewSession, blocking::Store};
+use runlog::{
+    NewMessage, NewRun, NewSession, RawJson,
+    blocking::Store,
+    retention::Erase,
+    runs::{ResumeOptions, RunDetails},
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -282,5 +287,95 @@ fn a_request_sees_all_that_was_acknowledged_before_it_came() {
     ] {
         let refused = server.get(&format!("{other}{rest}"));
         assert_eq!(refused.status, 404, "{rest}");
+    }
+}
+
+/// An answer that the server gave before is given again only while nothing has changed it: whatever is done, all answers are
+/// those of a server that was never asked.
+#[test]
+fn answers_that_were_given_before_are_those_of_a_server_that_is_asked_first() {
+    let (server, recorded, place) = served();
+    let store = Store::open(place.path("runlog-data")).unwrap();
+    let done = format!("{RUNS}/{}", recorded.done);
+    let paused = format!("{RUNS}/{}", recorded.paused);
+    let first_of = |list: &str| ids(&server.json(&format!("{done}/{list}")))[0].clone();
+    let (message, call) = (first_of("messages"), first_of("tool-calls"));
+    let mut addresses = vec![
+        RUNS.to_owned(),
+        format!("{RUNS}?status=paused"),
+        format!("{done}/messages/{message}"),
+        format!("{done}/tool-calls/{call}"),
+        "/v1/runs".into(),
+        "/v1/chats".into(),
+        "/v1/flows".into(),
+        format!("/v1/sessions/{}", recorded.session),
+    ];
+    for run in [&done, &paused] {
+        addresses.extend(
+            ["", "/messages", "/tool-calls", "/tool-calls?status=error"]
+                .map(|rest| format!("{run}{rest}")),
+        );
+    }
+    let answers = |server: &Server| -> Vec<(u16, String)> {
+        let answers = addresses.iter().map(|address| server.get(address));
+        answers
+            .map(|answer| (answer.status, answer.text()))
+            .collect()
+    };
+    let mut before = answers(&server);
+    let context = store.context(recorded.instance).unwrap();
+    let runs = store.runs();
+    type Change<'a> = (&'a str, &'a dyn Fn());
+    let changes: [Change<'_>; 6] = [
+        ("resumed", &|| {
+            drop(
+                runs.resume(recorded.paused, &ResumeOptions::default())
+                    .unwrap(),
+            )
+        }),
+        ("spawned", &|| {
+            let child = NewRun {
+                parent_run_id: Some(recorded.done),
+                project: Some(PROJECT.into()),
+                ..NewRun::in_new_session(NewSession::default(), "reader")
+            };
+            drop(runs.start(child).unwrap());
+        }),
+        ("described", &|| {
+            let details = RunDetails {
+                metadata: Some(RawJson::string("new")),
+                ..RunDetails::default()
+            };
+            drop(
+                runs.recorder(recorded.done)
+                    .unwrap()
+                    .describe(details)
+                    .unwrap(),
+            );
+        }),
+        ("truncated", &|| {
+            context.truncate_after_sequence(5).unwrap();
+        }),
+        ("erased", &|| {
+            let erase = Erase {
+                positions: vec![message.parse().unwrap()],
+                reason: "private".into(),
+                ..Erase::default()
+            };
+            store.erase(&erase).unwrap();
+        }),
+        ("deleted", &|| {
+            store.delete_session(recorded.session).unwrap()
+        }),
+    ];
+    for (what, change) in changes {
+        change();
+        let now = answers(&server);
+        let fresh = answers(&Server::start(&place, &[]));
+        for (address, (now, fresh)) in addresses.iter().zip(now.iter().zip(&fresh)) {
+            assert_eq!(now, fresh, "{what}: {address}");
+        }
+        assert!(now != before, "no answer tells that something was {what}");
+        before = now;
     }
 }
