@@ -256,7 +256,7 @@ fn a_run_that_begins_with_a_message_closes_the_calls_before_it() {
         ..NewRun::new(instance)
     };
     let left = NewRun {
-        dangling: Dangling::Report,
+        dangling: Some(Dangling::Report),
         ..new.clone()
     };
     assert_eq!(
@@ -398,7 +398,7 @@ fn the_messages_of_a_run_that_starts_answer_open_calls_and_no_others() {
     );
     // Answers without a message are written too.
     let new = NewRun {
-        dangling: Dangling::Answer(vec![done("a"), done("b")]),
+        dangling: Some(Dangling::Answer(vec![done("a"), done("b")])),
         ..NewRun::new(instance)
     };
     store.runs().start(new).unwrap();
@@ -407,24 +407,28 @@ fn the_messages_of_a_run_that_starts_answer_open_calls_and_no_others() {
 }
 
 #[test]
-fn a_run_that_begins_without_messages_closes_open_calls_with_a_text_that_was_given() {
-    let store = Store::in_memory();
-    let run = start(&store);
-    run.record_raw_message(asks(&["a"]).to_json().unwrap())
-        .unwrap();
-    run.fail("cut off").unwrap();
-    let instance = run.run().instance_id;
-    let start_with = |dangling| {
+fn a_run_that_begins_without_messages_closes_open_calls_where_it_is_asked_to() {
+    for (dangling, left_open) in [
+        (None, 1),
+        (Some(Dangling::Report), 1),
+        (Some(Dangling::Close), 0),
+        (Some(Dangling::CloseWith("given up".into())), 0),
+    ] {
+        let store = Store::in_memory();
+        let run = start(&store);
+        run.record_raw_message(asks(&["a"]).to_json().unwrap())
+            .unwrap();
+        run.fail("cut off").unwrap();
+        let instance = run.run().instance_id;
         let new = NewRun {
-            dangling,
+            dangling: dangling.clone(),
             ..NewRun::new(instance)
         };
-        store.runs().start(new).unwrap().fail("again").unwrap();
+        store.runs().start(new).unwrap();
         let context = store.context(instance).unwrap();
-        context.dangling_tool_calls().unwrap().len()
-    };
-    assert_eq!(start_with(Dangling::Close), 1);
-    assert_eq!(start_with(Dangling::CloseWith("given up".into())), 0);
+        let open = context.dangling_tool_calls().unwrap();
+        assert_eq!(open.len(), left_open, "{dangling:?}");
+    }
 }
 
 #[test]

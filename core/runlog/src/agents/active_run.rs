@@ -297,7 +297,7 @@ impl ActiveRun {
     }
 
     /// Claims the writing of the end for the run's own task; `false` if another task has claimed it.
-    pub(super) fn ends_itself(&self) -> bool {
+    pub(super) fn claim_end_for_itself(&self) -> bool {
         let mut ender = locked(&self.ender);
         if *ender == Ender::Undecided {
             *ender = Ender::Itself;
@@ -306,7 +306,7 @@ impl ActiveRun {
     }
 
     /// Claims the writing of the end for a task that stops the run; `false` if the run's own task has claimed it.
-    pub(super) fn ends_by_another(&self) -> bool {
+    pub(super) fn claim_end_for_another(&self) -> bool {
         let mut ender = locked(&self.ender);
         if *ender == Ender::Undecided {
             *ender = Ender::Another;
@@ -317,7 +317,7 @@ impl ActiveRun {
     /// The result that is recorded for the parent's model when the parent is about to be paused: this run is paused
     /// too, unless it ended by itself before.
     pub(super) async fn result_of_pausing(&self) -> SpawnResult {
-        if !self.ends_by_another() || self.ended.is_cancelled() {
+        if !self.claim_end_for_another() || self.ended.is_cancelled() {
             self.ended.cancelled().await;
             return self.result();
         }

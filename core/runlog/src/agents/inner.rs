@@ -135,20 +135,9 @@ impl Inner {
         project: Option<&str>,
         name: &str,
     ) -> Result<(Arc<AgentDefinition>, Arc<dyn AgentWork>)> {
-        let definition = self.store.agents().get(project, name).await?;
-        let definition = definition.ok_or_else(|| {
-            let place =
-                project.map_or_else(String::new, |project| format!(" in project {project:?}"));
-            // A caller that registered an executor probably expects the agent to be defined.
-            let registered = if self.executors().by_agent.contains_key(name) {
-                "; an executor is registered for it: define it too, with `agents.put`"
-            } else {
-                ""
-            };
-            Error::not_found(format!(
-                "no agent {name:?} is defined{place}; the list of available agents tells which are{registered}"
-            ))
-        })?;
+        let Some(definition) = self.store.agents().get(project, name).await? else {
+            return Err(self.undefined(project, name).await?);
+        };
         let executors = self.executors();
         let executor = executors
             .by_agent
@@ -160,6 +149,34 @@ impl Inner {
                 ))
             })?;
         Ok((Arc::new(definition), Arc::clone(executor)))
+    }
+
+    /// The error for an agent that is not defined in a project: with where it is, if it is defined somewhere.
+    async fn undefined(&self, project: Option<&str>, name: &str) -> Result<Error> {
+        let named = |project: Option<&str>| {
+            project.map_or("no project".to_owned(), |it| format!("project {it:?}"))
+        };
+        let agents = self.store.agents();
+        for (other, _) in agents.projects().await? {
+            if agents.get(other.as_deref(), name).await?.is_some() {
+                return Ok(Error::not_found(format!(
+                    "agent {name:?} is defined for {}, but this session is of {}; define it for that too, with \
+                     `agents.put` and its `project`",
+                    named(other.as_deref()),
+                    named(project)
+                )));
+            }
+        }
+        let place = project.map_or_else(String::new, |project| format!(" in project {project:?}"));
+        // A caller that registered its work probably expects the agent to be defined.
+        let registered = if self.executors().by_agent.contains_key(name) {
+            "; what it does is registered: define it too, with `agents.put`"
+        } else {
+            ""
+        };
+        Ok(Error::not_found(format!(
+            "no agent {name:?} is defined{place}; the list of available agents tells which are{registered}"
+        )))
     }
 
     pub(super) fn executors(&self) -> MutexGuard<'_, Executors> {

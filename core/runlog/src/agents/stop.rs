@@ -84,7 +84,7 @@ impl Inner {
             return Ok(());
         }
         // The agent has just ended by itself; that end is being written.
-        if !live.is_external && !live.ends_by_another() {
+        if !live.is_external && !live.claim_end_for_another() {
             live.ended.cancelled().await;
             return live.failure().map_or(Ok(()), Err);
         }
@@ -132,10 +132,7 @@ impl Inner {
         let (tree, written) = loop {
             let below = self.work_below(&ends).await;
             self.stop_work(&below).await;
-            if ends
-                .iter()
-                .all(|(_, ending)| matches!(ending, Ending::Paused(_)))
-            {
+            if only_pauses(&ends) {
                 self.record_spawns(&below).await;
             }
             let mut gates = Vec::new();
@@ -245,7 +242,7 @@ impl Inner {
         let mut next: Vec<_> = roots.iter().flat_map(|live| live.children()).collect();
         while let Some(live) = next.pop() {
             // It ended by itself, just before: its outcome is part of a result. Its end waits only for what is below it.
-            if !live.ends_by_another() {
+            if !live.claim_end_for_another() {
                 live.ended.cancelled().await;
                 continue;
             }
@@ -338,10 +335,7 @@ impl Inner {
             changes.push(change);
         }
         // An interrupted run below stays resumable only if the runs above it are.
-        let with_root = match ends
-            .iter()
-            .all(|(_, ending)| matches!(ending, Ending::Paused(_)))
-        {
+        let with_root = match only_pauses(ends.iter().copied()) {
             true => RunStatus::Paused,
             false => RunStatus::Cancelled,
         };
@@ -404,6 +398,12 @@ impl Inner {
         }
         Ok(is_written.then_some(Written::All))
     }
+}
+
+/// Whether none of the runs is to end for good: then those below stay resumable too.
+fn only_pauses<'a>(ends: impl IntoIterator<Item = &'a (Arc<ActiveRun>, Ending)>) -> bool {
+    let mut endings = ends.into_iter().map(|(_, ending)| ending);
+    endings.all(|ending| matches!(ending, Ending::Paused(_)))
 }
 
 fn is_over(live: &ActiveRun) -> bool {

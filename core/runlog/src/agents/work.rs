@@ -95,7 +95,7 @@ impl Inner {
         let ended = first(&mut execution, first(told, first(spent, time))).await;
         let ending = match ended {
             // Another task is stopping it right now.
-            Either::Left(_) if live.token.is_cancelled() || !live.ends_itself() => None,
+            Either::Left(_) if live.token.is_cancelled() || !live.claim_end_for_itself() => None,
             Either::Left(outcome) => Some(match outcome {
                 Ok(Ok(AgentEnd::Completed(summary))) => Ending::Completed(summary),
                 Ok(Ok(AgentEnd::Paused(reason))) => {
@@ -122,7 +122,7 @@ impl Inner {
                 ending
             }
             Either::Right(Either::Right(Either::Left(kind) | Either::Right(kind))) => {
-                let by_itself = live.ends_itself();
+                let by_itself = live.claim_end_for_itself();
                 live.pausing();
                 live.request_stop(kind.into());
                 first(&mut execution, self.sleep(self.options.stop_grace)).await;
@@ -140,7 +140,7 @@ impl Inner {
 async fn stopped_by_recorder(live: &ActiveRun) -> Option<Ending> {
     // An error would be that of the next write, and the end is on the disk already.
     let _ = live.recorder.refresh().await;
-    let by_itself = live.ends_itself();
+    let by_itself = live.claim_end_for_itself();
     let ending = Ending::recorded(live.recorder.run());
     if matches!(ending, Ending::Paused(_)) {
         live.pausing();

@@ -157,10 +157,10 @@ fn unreadable(text: &str) -> Error {
     let what = if text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         "the cursor was cut off, or something was added to it"
     } else {
-        "a cursor is hexadecimal digits, but this one isn't hexadecimal digits"
+        "this is no cursor"
     };
     Error::invalid(format!(
-        "{what}; give it back whole, as its page told it, or list from the beginning: {quoted:?}"
+        "{what}; give `next` of the page before as it is, or leave the cursor out to list from the beginning: {quoted:?}"
     ))
 }
 
@@ -274,7 +274,7 @@ mod tests {
         }
         assert!(told(&format!("{text}00")).contains("added"));
         let junk = told("no cursor");
-        assert!(junk.contains("isn't hexadecimal digits"), "{junk}");
+        assert!(junk.contains("this is no cursor"), "{junk}");
         let cut = encode_name("coder", Kind::Agents, &"p");
         let error = read_name(Some(&cut[..10]), Kind::Agents, &"p").unwrap_err();
         assert!(error.to_string().contains("cut off"), "{error}");

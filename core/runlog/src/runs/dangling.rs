@@ -33,7 +33,7 @@ pub enum Dangling {
     /// without one are closed. The results come before the message that tells the agent to go on, where providers
     /// want them.
     Answer(Vec<ToolOutcome>),
-    /// They are only told: the caller records their results before the model is called, and before any other message.
+    /// They are left open: the caller records their results before the model is called, and before any other message.
     Report,
 }
 

@@ -69,11 +69,11 @@ pub struct NewRun {
     /// Messages it begins with, in the provider's own JSON, before its first step.
     #[serde(skip)]
     pub messages: Vec<RawJson>,
-    /// What becomes of tool calls of the context that have no result, where the run begins with messages: no provider
-    /// takes a message between a call and its result. Where it begins with none, they are left open, unless a text to close
-    /// them with, or outcomes, are given.
+    /// What becomes of tool calls of the context that have no result. When left out, they are closed where the run begins
+    /// with messages, because no provider takes a message between a call and its result, and left open where it begins
+    /// with none.
     #[serde(default)]
-    pub dangling: Dangling,
+    pub dangling: Option<Dangling>,
     /// Whether it may write to the context while another run does. Without it such a start is refused: what two runs
     /// record into one context alternates, and neither model is sent what it said.
     #[serde(default)]
@@ -121,7 +121,7 @@ impl NewRun {
             usage: None,
             metadata: None,
             messages: Vec::new(),
-            dangling: Dangling::default(),
+            dangling: None,
             concurrent: false,
         }
     }
@@ -224,8 +224,11 @@ impl Runs {
         run: &Run,
         made: &Made,
     ) -> Result<(Vec<NewContextEvent>, Expected)> {
-        let is_asked_for = matches!(new.dangling, Dangling::Answer(_) | Dangling::CloseWith(_));
-        if made.new_instance || first.is_empty() && !is_asked_for {
+        let dangling = match &new.dangling {
+            None | Some(Dangling::Report) if first.is_empty() => Dangling::Report,
+            given => given.clone().unwrap_or_default(),
+        };
+        if made.new_instance || first.is_empty() && dangling == Dangling::Report {
             check_results(&[], first)?;
             return Ok((Vec::new(), Expected::Any));
         }
@@ -247,7 +250,7 @@ impl Runs {
             .into_iter()
             .partition(|call| answered.contains(&&call.id));
         check_results(&own, first)?;
-        let closing = match (&new.dangling, open.as_slice()) {
+        let closing = match (&dangling, open.as_slice()) {
             (Dangling::Report, [_, ..]) => return Err(between(&open)),
             (Dangling::Report, []) => Vec::new(),
             (dangling, open) => closing_events(run, open, dangling)?,

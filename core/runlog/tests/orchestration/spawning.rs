@@ -448,12 +448,23 @@ async fn an_agent_that_was_deleted_is_not_spawned(world: World) {
         "{:?}",
         refused[0]
     );
-    let advice = "an executor is registered for it: define it too, with `agents.put`";
+    let advice = "what it does is registered: define it too, with `agents.put`";
     assert!(
         refused[0].error.as_deref().unwrap().contains(advice),
         "{:?}",
         refused[0]
     );
+    let elsewhere = AgentDefinition::new("worker", "");
+    world.store.agents().put(elsewhere).await.unwrap();
+    let parent = world.parent().await;
+    let refused = world
+        .orchestrator
+        .spawn_agents(parent, vec![SpawnRequest::new("worker", "t")])
+        .await
+        .unwrap();
+    let error = refused[0].error.as_deref().unwrap();
+    let why = format!("is defined for no project, but this session is of project {PROJECT:?}");
+    assert!(error.contains(&why), "{error}");
     deleted.notify_one();
     let ended = at_work.wait().await.unwrap();
     assert_eq!(

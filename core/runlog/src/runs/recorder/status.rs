@@ -120,6 +120,10 @@ pub(super) fn changeable(run: &Run, to: RunStatus) -> Result<()> {
             ErrorKind::WrongStatus,
             format!("run {} was resumed as run {by}; cancel that one", run.id),
         )),
+        (status, to, _) if status == to => Err(Error::new(
+            ErrorKind::WrongStatus,
+            format!("run {} is {status} already{}", run.id, resume(run)),
+        )),
         (status, ..) => Err(Error::new(
             ErrorKind::WrongStatus,
             format!(
