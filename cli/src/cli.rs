@@ -66,9 +66,9 @@ pub(crate) enum Command {
     Export(export::Args),
     /// List sessions, the one that came into the store last first
     Ls(ls::Args),
-    /// Read a session's conversation
+    /// Read the conversation of a session or a chat
     Show(show::Args),
-    /// Play recorded events again, in order and at their pace; no agent is run
+    /// Print recorded events again, in order, and with --speed at their pace; no agent is run
     Replay(replay::Args),
     /// Print the newest events of the whole store
     Tail(tail::Args),

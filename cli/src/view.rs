@@ -2,10 +2,26 @@
 
 use runlog::{
     RawJson,
+    chats::{ChatMessage, ChatRole},
     contexts::{ContextEvent, ContextEventKind},
 };
 
 use crate::{json::Json, text};
+
+/// What a message of a chat says: the text of its props, or all of them.
+pub(crate) fn chat_content(message: &ChatMessage) -> String {
+    let props: Option<serde_json::Value> = message.props.to_value().ok();
+    let content = props.as_ref().and_then(|props| props["content"].as_str());
+    content.unwrap_or(message.props.as_str()).to_owned()
+}
+
+/// Who says a message of a chat.
+pub(crate) fn chat_role(message: &ChatMessage) -> &'static str {
+    match message.role {
+        ChatRole::User => "user",
+        ChatRole::Assistant => "assistant",
+    }
+}
 
 /// A part of a message.
 #[derive(Clone, PartialEq, Debug)]

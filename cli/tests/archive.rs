@@ -77,6 +77,13 @@ fn what_needs_events_says_once_which_session_is_a_chat() {
     let sessions = place.expect(0, &["ls", "--json"]).json();
     let chat = sessions.iter().find(|it| it["name"] == "c").unwrap();
     let id = chat["id"].as_str().unwrap();
+    let shown = place.expect(0, &["show", "c"]).out;
+    assert!(
+        shown.contains("2 messages") && shown.contains("Again?"),
+        "{shown}"
+    );
+    let shown = place.expect(0, &["show", "c", "--json"]).json();
+    assert_eq!(shown.len(), 3, "{shown:?}");
     for arguments in [
         &["truncate", "c", "--after", "0"][..],
         &["copy", "c", "--to-point", "1"],

@@ -11,7 +11,7 @@ use crate::{
     filters::Page,
     find,
     output::Out,
-    store, table, text,
+    store, table, text, view,
 };
 
 #[derive(clap::Args)]
@@ -159,17 +159,14 @@ fn messages(global: &Global, args: &MessagesArgs, out: &mut Out) -> Result<Exit>
         (table::left("message", 36), &|message| {
             message.message_id.clone()
         }),
-        (table::left("from", 9), &|message| match message.role {
-            ChatRole::User => "user".to_owned(),
-            ChatRole::Assistant => "assistant".to_owned(),
+        (table::left("from", 9), &|message| {
+            view::chat_role(message).to_owned()
         }),
         (table::left("type", 10), &|message| {
             message.message_type.clone()
         }),
         (table::left("what it shows", 120), &|message| {
-            let props: Option<serde_json::Value> = message.props.to_value().ok();
-            let content = props.as_ref().and_then(|props| props["content"].as_str());
-            content.unwrap_or(message.props.as_str()).to_owned()
+            view::chat_content(message)
         }),
     ];
     table::page(&page, "no messages", &columns, out)

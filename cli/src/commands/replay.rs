@@ -1,4 +1,4 @@
-//! `runlog replay`: replays recorded events, in order and at their pace.
+//! `runlog replay`: prints recorded events again, in order, and with `--speed` at their pace.
 
 use std::{thread, time::Duration};
 

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use runlog::{
     AgentInstance, RawJson, Session,
+    blocking::Store,
+    chats::{ChatMessage, ListMessages},
     contexts::{ContextEvent, ContextEventKind},
 };
 use serde::Serialize;
@@ -29,7 +31,10 @@ const INDENT_MAX: usize = 16;
 const AFTER_HELP: &str = "\
 Each message is shown with its sequence, which is what --to-point, --after, --from and --to mean.
 
-With --json: {\"session\": {…}, \"instances\": [{…}]} and then a line for each event, as `runlog replay --json`.";
+Of a chat, in which no agent has a context, its messages are shown.
+
+With --json: {\"session\": {…}, \"instances\": [{…}]} and then a line for each event, as `runlog replay --json`, or each \
+message of a chat.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -60,18 +65,14 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
                 out.value(&event)?;
             }
         }
+        if instances.is_empty() {
+            each_message(&store, session, |message| out.value(message))?;
+        }
         return Ok(Exit::Ok);
     }
     let mut events = 0;
     for instance in instances {
         events += read::event_count(&store, instance.id)?;
-    }
-    head(session, instances, events, out)?;
-    if instances.is_empty() {
-        out.line(format!(
-            "no agent has a context in it; the messages of a chat: runlog chat messages {}",
-            session.id
-        ))?;
     }
     let ids: Vec<_> = instances.iter().map(|it| it.id).collect();
     let mut page = Page {
@@ -80,6 +81,21 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         current: None,
         shown_calls: HashMap::new(),
     };
+    if instances.is_empty() {
+        let messages = store
+            .chats()
+            .count_messages(&session.id.to_string(), &Default::default())?;
+        let extent = text::count(messages as u64, "message", "messages");
+        head(session, instances, extent, out)?;
+        each_message(&store, session, |message| page.message(message, out))?;
+        return Ok(Exit::Ok);
+    }
+    head(
+        session,
+        instances,
+        text::count(events, "event", "events"),
+        out,
+    )?;
     for item in history::history(&store, session, instances)? {
         match item? {
             HistoryItem::Event(event, _) => {
@@ -101,7 +117,32 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn head(session: &Session, instances: &[AgentInstance], events: u64, out: &mut Out) -> Result<()> {
+/// Reads the messages of a chat, the oldest first.
+fn each_message(
+    store: &Store,
+    session: &Session,
+    mut each: impl FnMut(&ChatMessage) -> Result<()>,
+) -> Result<()> {
+    let mut options = ListMessages::default();
+    loop {
+        let page = store
+            .chats()
+            .list_messages(&session.id.to_string(), &options)?;
+        page.items.iter().try_for_each(&mut each)?;
+        if page.next.is_none() {
+            return Ok(());
+        }
+        options.cursor = page.next;
+    }
+}
+
+/// The first lines: the title, the ids, and what there is of the session.
+fn head(
+    session: &Session,
+    instances: &[AgentInstance],
+    extent: String,
+    out: &mut Out,
+) -> Result<()> {
     let title = session
         .title
         .as_deref()
@@ -125,7 +166,7 @@ fn head(session: &Session, instances: &[AgentInstance], events: u64, out: &mut O
     if instances.len() > 1 {
         facts.push(text::count(instances.len() as u64, "agent", "agents"));
     }
-    facts.push(text::count(events, "event", "events"));
+    facts.push(extent);
     facts.extend(
         session
             .copied_from
@@ -225,6 +266,26 @@ impl Page {
             self.part(part, event, out)?;
         }
         Ok(())
+    }
+
+    /// Prints a message of a chat.
+    fn message(&self, message: &ChatMessage, out: &mut Out) -> Result<()> {
+        let name = match message.message_type.as_str() {
+            "text" | "user_input" => view::chat_role(message).to_owned(),
+            other => format!("{} {}", view::chat_role(message), text::one_line(other, 40)),
+        };
+        let time = text::time(message.created_at_ms);
+        let gap =
+            (out.width()).saturating_sub(INDENT + console::measure_text_width(&name) + time.len());
+        out.line("")?;
+        out.line(format!(
+            "{:>4}  {}{:gap$}{}",
+            message.sequence,
+            console::style(name).bold(),
+            "",
+            console::style(time).dim(),
+        ))?;
+        self.lines(&view::chat_content(message), INDENT, out)
     }
 
     fn heading(&self, event: &ContextEvent, out: &mut Out) -> Result<()> {
