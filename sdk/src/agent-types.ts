@@ -5,6 +5,7 @@ import type { RunContextCalls } from "./generated/calls.js";
 import type { DefinedTool, NewSession, SpawnResult, StartAgent as GivenStart, StartPlace } from "./generated/types.js";
 import { wellFormed } from "./json.js";
 import type { RunContext } from "./run-context.js";
+import type { OneOf } from "./run-types.js";
 
 /** What an agent's function returns: its final text, or nothing, or that it stopped on the way and can be resumed. */
 export type AgentEnd = string | void | null | AgentDone | AgentPaused;
@@ -29,14 +30,25 @@ export interface AgentPaused {
 export type AgentFunction = (context: RunContext) => AgentEnd | Promise<AgentEnd>;
 
 /** An agent to start that no other agent spawns: in a new session, or one that is there, or a context that is there. */
-export type StartAgent = Omit<GivenStart, "place"> & {
-  /** A session to make with the run; one of no project when nothing is given. */
+export type StartAgent = Omit<GivenStart, "place"> & OneOf<StartInNewSession | StartInSession | StartInInstance>;
+
+/** An agent starts in a session that is made with its run. */
+export interface StartInNewSession {
+  /** The session to make; one of no project when nothing is given. */
   session?: NewSession | undefined;
-  /** A session that is there, in which it gets a context of its own. */
+}
+
+/** An agent starts in a session that is there. */
+export interface StartInSession {
+  /** The session, in which it gets a context of its own. */
   sessionId?: string | undefined;
-  /** A context that is there, to go on with. */
+}
+
+/** An agent starts in a context that is there. */
+export interface StartInInstance {
+  /** The agent instance whose context it is, to go on with. */
   instanceId?: string | undefined;
-};
+}
 
 /** A run that was gone on with. */
 export interface ResumedAgent {

@@ -50,6 +50,7 @@ export type { RunRecorder } from "./recorder.js";
 export type {
   PauseReason,
   NewRun,
+  OneOf,
   RunInInstance,
   RunInNewInstance,
   RunInNewSession,
@@ -68,6 +69,9 @@ export type {
   ResumeReport,
   ResumedAgent,
   StartAgent,
+  StartInInstance,
+  StartInNewSession,
+  StartInSession,
   ToolDefinition,
 } from "./agent-types.js";
 export type { Orchestrator, OrchestratorOptions, RunHandle } from "./orchestrator.js";

@@ -45,7 +45,19 @@ export interface RunInNewSession {
 }
 
 /** The context that a run works in: an instance that is there, one made with the run, or a session made with it. */
-export type RunPlace = RunInInstance | RunInNewInstance | RunInNewSession;
+export type RunPlace = OneOf<RunInInstance | RunInNewInstance | RunInNewSession>;
+
+/**
+ * One of some alternatives, without the fields of the others: giving two of them doesn't compile.
+ *
+ * @typeParam All - The alternatives, as a union.
+ */
+export type OneOf<All, One = All> = One extends unknown
+  ? One & { [Field in Exclude<FieldOf<All>, keyof One>]?: undefined }
+  : never;
+
+/** The fields that any of some alternatives has. */
+type FieldOf<All> = All extends unknown ? keyof All : never;
 
 /** A run to start. */
 export type NewRun = RunPlace &
@@ -192,7 +204,8 @@ export const RUN_GIVEN_AS: GivenAs = [
 
 /** The place of a run, as it is told to the core, and what else was given. @internal */
 export function placeOf<Rest extends object>(run: RunPlace & Rest): { place: GivenPlace; rest: Omit<Rest, PlaceField> } {
-  type Given = Partial<RunInInstance & RunInNewInstance & RunInNewSession>;
+  type All = RunInInstance & RunInNewInstance & RunInNewSession;
+  type Given = { [Field in PlaceField]?: All[Field] | undefined };
   const { instanceId, newInstance, session, agentName, ...rest } = fieldsOf(run, "a run") as Given & Rest;
   const places: GivenPlace[] = [];
   if (instanceId !== undefined) places.push({ instance: instanceId });

@@ -85,11 +85,11 @@ export class Runs {
   }
 
   /**
-   * Resumes a paused run: its context is rebuilt, tool calls that were cut off are closed, a message tells the agent to
+   * Resumes a run that is paused, or with `ended: true` one that is over: its context is rebuilt, tool calls that were cut off are closed, a message tells the agent to
    * continue, and a new run goes on in the same context, counting steps from where the old one was, with a fresh budget.
    * All of it is one batch. Durable when it resolves.
    *
-   * @throws {@link RunlogError} `wrong_status` when the run isn't paused, or was resumed already; `limit_reached` when the
+   * @throws {@link RunlogError} `wrong_status` when the run isn't paused (nor over, with `ended`), or was resumed already; `limit_reached` when the
    * cumulative steps have reached their maximum; `conflict` when another run has written to the context since;
    * `not_found`.
    */

@@ -135,7 +135,7 @@ describe.each(places)("agents $name", ({ fresh }) => {
     expect(await run.wait()).toEqual(result);
     await failure(orchestrator.start({ agentName: "nobody", task: "x" }), "not_found");
     const wrong = { agentName: "coder", task: "x", sessionId: store.newId(), instanceId: store.newId() };
-    await failure(orchestrator.start(wrong), "invalid_input");
+    await failure(orchestrator.start(wrong as never), "invalid_input");
   });
 
   test("fail by what they throw or reject with, whatever that is", async () => {

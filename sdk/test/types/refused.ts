@@ -2,7 +2,7 @@
 
 import type { Handle } from "../../src/handle.js";
 import type { StoreCalls } from "../../src/generated/calls.js";
-import type { NewAgent, NewChat, NewChatMessage, NewStep, RuntimeCommand, Store } from "#runlog";
+import type { NewAgent, NewChat, NewChatMessage, NewStep, Orchestrator, RuntimeCommand, Store } from "#runlog";
 
 /** Known fields of a chat have their types, also beside fields that aren't known. */
 export async function chats({ chats }: Store): Promise<void> {
@@ -92,6 +92,21 @@ export const variables: [NewChat, NewChatMessage, NewStep, NewAgent] = [
   // @ts-expect-error a time is a number
   { name: "a", defaultTimeoutMs: "60s" },
 ];
+
+/** A run is in one place, and so is an agent that starts. */
+export async function places({ runs }: Store, orchestrator: Orchestrator): Promise<void> {
+  const place = { session: {}, agentName: "a" };
+  await runs.start(place);
+  // @ts-expect-error it can't be in a session that is made, and in an instance
+  await runs.start({ ...place, instanceId: "i" });
+  // @ts-expect-error an agent of a new session has a name
+  await runs.start({ session: {} });
+  await orchestrator.start({ agentName: "a", task: "t" });
+  // @ts-expect-error it starts in one of them
+  await orchestrator.start({ agentName: "a", task: "t", session: {}, sessionId: "s" });
+  // @ts-expect-error it starts in one of them
+  await orchestrator.start({ agentName: "a", task: "t", sessionId: "s", instanceId: "i" });
+}
 
 /** Commands for one run say which. */
 export async function commands({ flows }: Store): Promise<void> {
