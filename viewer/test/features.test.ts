@@ -155,7 +155,7 @@ test("the conversation is what the model was given at the scrubber", async () =>
   await expect.poll(async () => (await lines(page)).join("\n")).toContain("It works for one customer at a time.");
   expect((await lines(page)).join("\n")).not.toContain("forgotten");
   await page.keyboard.press("End");
-  await expect.poll(async () => (await lines(page)).join("\n")).toContain("forgotten by a truncation");
+  await expect.poll(async () => (await lines(page)).join("\n")).toContain("removed by a truncation");
   await close();
 });
 
@@ -349,7 +349,7 @@ test("forks are tinted and compared with what they are forks of; snapshots tell 
   await page.getByRole("treeitem", { name: /With the date made/ }).click();
   await expect.poll(() => page.locator(".row.inherited").count()).toBeGreaterThan(5);
   await page.keyboard.press("c");
-  await expect.poll(() => page.locator(".shared").innerText()).toContain("lines shared");
+  await expect.poll(() => page.locator(".shared").innerText()).toContain("lines in common");
   expect(await page.locator(".compare .added").count()).toBeGreaterThan(0);
   // Totals that differ say by how much, in their own unit.
   await expect.poll(() => page.locator(".compare .figures").last().innerText()).toMatch(/time since the fork\s*[+−][\d.]+ (ms|s)/);

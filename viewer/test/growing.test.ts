@@ -211,7 +211,7 @@ test("what a compaction has taken out of the store is said to be there no longer
   await context.appendMessage({ role: "assistant", content: null, tool_calls: [{ id: "c", type: "function", function: { name: "ls", arguments: "{}" } }] });
   await context.truncateAfterSequence(1);
   const { page, told, close } = await app.open(server.url);
-  await page.getByText("forgotten by a truncation").waitFor();
+  await page.getByText("removed by a truncation").waitFor();
   await store.close();
   // Opened again it writes into another segment, and the one before is compacted.
   const again = await open(folder);
@@ -220,7 +220,7 @@ test("what a compaction has taken out of the store is said to be there no longer
   await (await again.context(run.run.instanceId)).appendMessage({ role: "user", content: "More." });
   server.tell(await again.lastPosition());
   await expect.poll(async () => (await lines(page)).join()).toContain("More.");
-  await page.getByText("forgotten by a truncation").click();
+  await page.getByText("removed by a truncation").click();
   await expect.poll(() => lines(page)).toHaveLength(5);
   const [stays, , goes, call] = await lines(page);
   expect(stays).toContain("Stays.");

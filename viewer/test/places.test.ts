@@ -87,7 +87,7 @@ test("the inspector says where the event isn't in the list that is shown, and wh
   await page.getByRole("option").filter({ hasText: "step 1, from" }).first().click();
   await page.keyboard.press("End");
   await page.locator("#tab-conversation").click();
-  await expect.poll(() => note.innerText()).toContain("No line of a conversation.");
+  await expect.poll(() => note.innerText()).toContain("Not part of a conversation.");
   await note.getByRole("button", { name: "Show it in the events" }).click();
   await page.locator("#tab-events[aria-selected=true]").waitFor();
   await absent();
@@ -108,7 +108,7 @@ test("the inspector says where the event isn't in the list that is shown, and wh
   await page.locator("#tab-conversation").click();
   await absent();
   await page.keyboard.press("End");
-  await expect.poll(() => note.innerText()).toContain("Forgotten by a truncation, and folded.");
+  await expect.poll(() => note.innerText()).toContain("Removed by a truncation, and folded.");
   await note.getByRole("button", { name: "Unfold it" }).click();
   await page.locator(".conversation .row.selected.forgotten").waitFor();
   await absent();

@@ -6,7 +6,7 @@
 mod both;
 
 use runlog::{
-    NewRun, NewSession, RawJson, RunId,
+    NewRun, NewSession, RawJson, RunId, archive,
     blocking::{RunRecorder, Store},
     log::{Batch, Op, Position},
     runs::{ListRunMessages, ListToolCalls, RunMessage, ToolCall, ToolCallStatus, ToolOutcome},
@@ -216,6 +216,41 @@ fn whatever_is_redacted_stays_in_its_place(store: &Store) {
             [ToolCallStatus::Completed; 3],
             "subset {subset:b}: {now:?}"
         );
+    }
+}
+
+#[test]
+fn what_was_redacted_has_its_step_in_an_import_too() {
+    let count = {
+        let store = Store::in_memory();
+        let run = run_of(&store, OPENAI);
+        events(&store, &run).len()
+    };
+    for subset in (0..1_u32 << count).step_by(7) {
+        let store = Store::in_memory();
+        let run = run_of(&store, OPENAI);
+        let before = steps(&messages(&store, run.id()));
+        for (place, (_, position, _)) in events(&store, &run).iter().enumerate() {
+            if subset & 1 << place != 0 {
+                redact(&store, *position);
+            }
+        }
+        let mut lines = Vec::new();
+        archive::export(&store, archive::What::All, &mut |line| {
+            lines.push(line.to_vec());
+            Ok::<_, runlog::Error>(())
+        })
+        .unwrap();
+        let imported = Store::in_memory();
+        archive::import(&imported, None, true, &mut || {
+            Ok(Box::new(std::io::Cursor::new(lines.concat())))
+        })
+        .unwrap();
+        let now = steps(&messages(&imported, run.id()));
+        assert_eq!(now, before, "subset {subset:b}");
+        let of_call = |call: &ToolCall| (call.sequence_number, call.step_number);
+        let places = |store| -> Vec<_> { calls(store, run.id()).iter().map(of_call).collect() };
+        assert_eq!(places(&imported), places(&store), "subset {subset:b}");
     }
 }
 

@@ -23,6 +23,7 @@ import { timelineOf } from "./timeline.js";
 import { titleOf } from "./titles.js";
 import { type NamedTools, namedTools } from "./tools.js";
 import { Tree, statusOf } from "./tree.js";
+import { usageOf } from "./usage.js";
 
 type Tell = (pushed: { progress: Progress } | { search: SearchState }) => void;
 
@@ -179,7 +180,7 @@ export class Api {
       session: titleOf(this.#store.index, lane),
       sessionId: lane.sessionId ?? "",
       status: statusOf(index, lane),
-      statusText: run?.text ?? "",
+      statusText: run?.text ?? lane.chat?.error ?? "",
       events: lane.flowStatus === undefined ? eventsIn(lane) : family.length,
       said: lane.flowStatus === undefined ? lane.entries.length : family.length,
       isDeleted: this.laneState(id) === "deleted",
@@ -202,9 +203,7 @@ export class Api {
       forkOf: source === undefined ? undefined : { id: source.id, name: titleOf(this.#store.index, source), at: lane.forkAt, moment: (family.rank[lane.forkRow] ?? -1) + 1 },
       steps: this.#steps(lane).length,
       snapshots: lane.snapshots.length,
-      tokensIn: lane.tokensIn,
-      tokensOut: lane.tokensOut,
-      cost: lane.cost,
+      ...usageOf(lane),
     };
   }
 

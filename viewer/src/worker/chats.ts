@@ -6,9 +6,10 @@ import type { Family } from "./family.js";
 import type { LogIndex } from "./index.js";
 import { Kind } from "./kinds.js";
 import { firstWhere, u32 } from "./lists.js";
-import { type Chat, type ChatLane, type Columns, type Lane, entryOf } from "./model.js";
+import { type Chat, type ChatLane, type Columns, type Lane, type Status, entryOf } from "./model.js";
 import type { Payloads } from "./payloads.js";
 import type { SourceRecord } from "./source.js";
+import { takeUsage } from "./usage.js";
 
 type Json = Record<string, unknown>;
 
@@ -46,6 +47,17 @@ export function takeOfChat(lane: ChatLane, record: SourceRecord, row: number): v
   }
 }
 
+/** A request that was dismissed isn't gone on with. */
+const STATUS_OF_REQUESTS: Record<string, Status> = { running: "running", completed: "completed", failed: "failed", interrupted: "paused", dismissed: "cancelled" };
+
+/** Takes in how the newest request stands. */
+export function takeRequest(lane: ChatLane, request: Json): void {
+  const { status, error, request_id: id } = request;
+  lane.chat.status = STATUS_OF_REQUESTS[String(status)] ?? lane.chat.status;
+  lane.chat.error = status === "failed" && typeof error === "string" ? error : undefined;
+  if (typeof id === "string") takeUsage(lane, id, request["usage"]);
+}
+
 /** Gives a copy what its original had at a sequence: of what was deleted by then nothing. */
 export function inheritChat(rows: Columns, parent: ChatLane, lane: ChatLane, at: number, copy: string): void {
   const { entries, chat: original } = parent;
@@ -60,6 +72,7 @@ export function inheritChat(rows: Columns, parent: ChatLane, lane: ChatLane, at:
     if (inCopy !== undefined && before.length > 0) chat.changes.set(inCopy, before);
   }
   chat.status = original.status;
+  chat.error = original.error;
   chat.original = { chat: original, copy, entryOf };
 }
 

@@ -13,6 +13,7 @@ import type { Payloads } from "./payloads.js";
 import { bareRow, withPayload } from "./rows.js";
 import { titleOf } from "./titles.js";
 import { statusOf } from "./tree.js";
+import { usageOf } from "./usage.js";
 
 /** So many events of each side are aligned; the others are put side by side as they come. */
 const ALIGNED_MAX = 3000;
@@ -162,6 +163,8 @@ function familyOnce(index: LogIndex, lane: Lane): ReturnType<typeof familyOf> {
 
 function totalsOf(index: LogIndex, lane: Lane): Totals {
   const { rows } = index;
+  const usage = usageOf(lane);
+  const failedRuns = lane.runs.filter((run) => index.runs[run]?.status === "failed").length;
   const now = Array.from(lane.alive, (entry) => lane.entries.at(entry));
   const calls = now.filter((row) => rows.kind.at(row) === Kind.ToolCall);
   return {
@@ -172,9 +175,10 @@ function totalsOf(index: LogIndex, lane: Lane): Totals {
     events: now.length,
     steps: now.reduce((most, row) => Math.max(most, rows.step.at(row)), 0),
     toolCalls: calls.length,
-    errors: calls.filter((row) => index.answerOf(row, lane)?.isError === true).length,
-    tokens: lane.tokensIn + lane.tokensOut,
-    cost: lane.cost,
+    // A call that a fork shares counts too.
+    errors: lane.chat === undefined ? failedRuns + calls.filter((row) => index.answerOf(row, lane)?.isError === true).length : lane.errors,
+    tokens: usage.tokensIn + usage.tokensOut,
+    cost: usage.cost,
     isFork: lane.forkOf >= 0,
     // As in the tree: of a fork since it was made.
     durationMs: durationOf(lane),

@@ -1,7 +1,7 @@
 import { type EventHeads, HeadFlag, type HeadsPage, NO_VALUE } from "runlog";
 
 import { type Answer, Answers, type When, idOf } from "./answers.js";
-import { inheritChat, takeOfChat } from "./chats.js";
+import { inheritChat, takeOfChat, takeRequest } from "./chats.js";
 import { failureIn, jsonOf, statusInChat } from "./content.js";
 import { inherited } from "./entries.js";
 import { Kind, isOfChat, isOfFlow, isOfRun } from "./kinds.js";
@@ -10,13 +10,11 @@ import { type Chat, type ChatLane, Columns, Flag, type Lane, type Run, type Sess
 import type { SourceRecord } from "./source.js";
 import { isFlowSnapshot } from "./states.js";
 import type { NamedTools } from "./tools.js";
+import { takeUsage } from "./usage.js";
 
 const utf8 = new TextDecoder();
 
 type Json = Record<string, unknown>;
-
-/** A request that was dismissed isn't gone on with. */
-const STATUS_OF_REQUESTS: Record<string, Status> = { running: "running", completed: "completed", failed: "failed", interrupted: "paused", dismissed: "cancelled" };
 
 /** What is known of a log: every event in columns, and who they belong to. Records are taken in in the order of positions. */
 export class LogIndex {
@@ -279,6 +277,7 @@ export class LogIndex {
         if (lane !== undefined) lane.errors += 1;
       }
     }
+    if (run !== undefined && lane !== undefined && (record.kind === Kind.RunCreated || record.kind === Kind.RunDescribed)) takeUsage(lane, run.id, json["usage"]);
     const step = record.kind === Kind.StepStarted ? numberOf(json["step_number"]) : -1;
     if (run !== undefined && step > run.steps) run.steps = step;
     const row = this.#row(record, lane?.index ?? -1, time, { step, flags });
@@ -321,11 +320,12 @@ export class LogIndex {
   #addOfChat(record: SourceRecord): void {
     const lane = this.#chatLane(record.stream);
     // Messages may be long, and have no status.
-    const status = record.redacted || record.kind < Kind.ChatStep ? undefined : statusInChat(record.kind, jsonOf(utf8.decode(record.payload)));
+    const json = record.redacted || record.kind < Kind.ChatStep ? {} : jsonOf(utf8.decode(record.payload));
+    const status = statusInChat(record.kind, json);
     const hasFailed = status === "failed";
     // A request fails by its step.
     if (hasFailed && record.kind !== Kind.ChatRequest) lane.errors += 1;
-    if (record.kind === Kind.ChatRequest) lane.chat.status = STATUS_OF_REQUESTS[textOf(status) ?? ""] ?? lane.chat.status;
+    if (record.kind === Kind.ChatRequest) takeRequest(lane, json);
     const row = this.#row(record, lane.index, record.timeMs, { flags: hasFailed ? Flag.Error : 0 });
     takeOfChat(lane, record, row);
     if (Number.isNaN(lane.firstTime)) lane.firstTime = record.timeMs;
@@ -337,7 +337,7 @@ export class LogIndex {
     const known = this.laneOf(stream);
     if (known?.chat !== undefined) return known as ChatLane;
     const session = this.#session(stream);
-    const chat: Chat = { entries: new Map(), original: undefined, changes: new Map(), deleted: 0, status: "none" };
+    const chat: Chat = { error: undefined, entries: new Map(), original: undefined, changes: new Map(), deleted: 0, status: "none" };
     const lane = Object.assign(this.#lane(`${stream}/chat`), { name: "chat", sessionId: session.id, chat });
     this.#laneOf.set(stream, lane.index);
     session.lanes.push(lane.index);

@@ -1,5 +1,6 @@
 import { Alive, Deaths, Entries, NONE } from "./entries.js";
 import { f32, f64, firstWhere, i32, u32, u8 } from "./lists.js";
+import type { Usage } from "./usage.js";
 
 export { NONE } from "./entries.js";
 
@@ -80,6 +81,8 @@ export interface Run {
 
 /** What a chat has beside what every lane has. */
 export interface Chat {
+  /** Why its newest request failed, if it did. */
+  error: string | undefined;
   /** Its messages by their ids: entries. */
   entries: Map<string, number>;
   /** Of a copy whose original's messages aren't among these yet: ids are others in a copy, and seldom asked for. */
@@ -132,6 +135,8 @@ export interface Lane {
   tokensIn: number;
   tokensOut: number;
   cost: number;
+  /** What its runs and requests said that they took, by their ids. */
+  said: Map<string, Usage>;
   /** What it told last of tokens and costs, and for which answer of a model. */
   usage: { answer: number; tokensIn: number; tokensOut: number; cost: number } | undefined;
   firstTime: number;
@@ -171,6 +176,7 @@ export function newLane(index: number, id: string): Lane {
     tokensIn: 0,
     tokensOut: 0,
     cost: 0,
+    said: new Map(),
     usage: undefined,
     firstTime: Number.NaN,
     lastTime: Number.NaN,

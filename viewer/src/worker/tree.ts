@@ -3,6 +3,7 @@ import { durationOf, parentOf } from "./family.js";
 import type { LogIndex } from "./index.js";
 import { type Lane, type Session, eventsIn } from "./model.js";
 import { copyTitle, sessionTitle } from "./titles.js";
+import { usageOf } from "./usage.js";
 
 /** How an agent's latest run stands. */
 export function statusOf(index: LogIndex, lane: Lane): LaneStatus {
@@ -151,6 +152,7 @@ export class Tree {
       return { ...base, kind: "session", title, status: "none", count: session.lanes.length, errors: 0, durationMs: undefined, tokens: 0, cost: 0, forkAt: undefined, laneId: root?.id };
     }
     const own = lane as Lane;
+    const usage = usageOf(own);
     const isRootFork = own.forkOf >= 0 && own.parentId === undefined;
     const title = isRootFork ? copyTitle(this.index, own) : own.name;
     return {
@@ -162,8 +164,8 @@ export class Tree {
       count: own.flowStatus === undefined ? eventsIn(own) : own.messages + own.toolCalls,
       errors: own.errors,
       durationMs: durationOf(own),
-      tokens: own.tokensIn + own.tokensOut,
-      cost: own.cost,
+      tokens: usage.tokensIn + usage.tokensOut,
+      cost: usage.cost,
       forkAt: own.forkOf >= 0 ? own.forkAt : undefined,
       laneId: own.id,
     };

@@ -7,7 +7,10 @@ use super::{
     Runs,
     load::{LoadedRun, event_of},
 };
-use crate::{Result, kernel::records::run_stream};
+use crate::{
+    Result,
+    kernel::records::{context_stream, run_stream},
+};
 
 /// How many events before a redacted one are looked at for the step of one.
 const NEAR: usize = 64;
@@ -72,7 +75,8 @@ impl Runs {
     }
 
     /// Whether an event is in the batch that begins a step: it isn't before the last message that a step may begin with, and from
-    /// there to the step's record there is nothing but events of the context.
+    /// there to the step's record there is nothing but events of the context, and redactions: an import redacts each event
+    /// where it writes it.
     async fn begins(&self, run: &LoadedRun, event: &ContextEvent, begun: Begun) -> Result<bool> {
         let (instance, contexts) = (run.run.instance_id, self.store.contexts());
         let place = |event: &ContextEvent| Some((event.sequence_number, event.position));
@@ -81,15 +85,60 @@ impl Runs {
         let Some((sequence, position)) = message.await? else {
             return Ok(false);
         };
-        // The record directly before that of the step.
-        let events = begun.position.saturating_sub(position).saturating_sub(1);
-        let last = contexts.event(instance, sequence + events).await?;
-        if last.is_none_or(|last| last.position + 1 != begun.position) {
+        let last = self.last_before(run, (sequence, position), begun).await?;
+        let last_message = contexts.find_back(instance, last, &BEGINNINGS, place);
+        if last_message.await? != Some((sequence, position)) {
             return Ok(false);
         }
-        let later = Sequence(sequence + events);
-        let last_message = contexts.find_back(instance, later, &BEGINNINGS, place);
-        Ok(last_message.await? == Some((sequence, position)))
+        let events = last.0 - sequence;
+        Ok(position + events + 1 == begun.position
+            || self.is_uninterrupted(run, position, begun).await?)
+    }
+
+    /// The last record of a run's context before a step began, by binary search from one before it, of which sequence and
+    /// position are given.
+    async fn last_before(
+        &self,
+        run: &LoadedRun,
+        (sequence, position): (u64, u64),
+        begun: Begun,
+    ) -> Result<Sequence> {
+        let stream = context_stream(run.run.instance_id);
+        // It is the highest that can be if nothing else is in between.
+        let (mut last, mut next) = (sequence, sequence + begun.position - position);
+        let mut probe = next - 1;
+        while last + 1 < next {
+            let options = ReadOptions {
+                first: Sequence(probe),
+                limit: 1,
+                ..ReadOptions::default()
+            };
+            let page = self.store.backend().read(stream, options).await?;
+            let found = page.records.first();
+            match found.is_some_and(|record| record.position.0 < begun.position) {
+                true => last = probe,
+                false => next = probe,
+            }
+            probe = last + (next - last) / 2;
+        }
+        Ok(Sequence(last))
+    }
+
+    /// Whether there is nothing but records of a run's context, and redactions, between a position and the beginning of a step.
+    async fn is_uninterrupted(&self, run: &LoadedRun, position: u64, begun: Begun) -> Result<bool> {
+        let stream = context_stream(run.run.instance_id);
+        let mut next = Some(Position(position + 1));
+        while let Some(first) = next.filter(|first| first.0 < begun.position) {
+            let limit = (begun.position - first.0).min(NEAR as u64);
+            let page = self.store.backend().scan(first, limit).await?;
+            let between = page.records.iter();
+            let mut between = between.take_while(|record| record.position.0 < begun.position);
+            if !between.all(|record| record.stream == stream || record.kind == Kind::REDACT) {
+                return Ok(false);
+            }
+            next = page.next;
+        }
+        Ok(true)
     }
 
     /// The last step of a run that was begun before a position of the log, and the first one that was begun behind it, by binary

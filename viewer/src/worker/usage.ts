@@ -1,0 +1,40 @@
+// What models took: as messages tell it, and where none does, as runs and requests say it of themselves.
+
+import { isObject } from "./content.js";
+import type { Lane } from "./model.js";
+
+/** Tokens, and what they cost. */
+export interface Usage {
+  tokensIn: number;
+  tokensOut: number;
+  cost: number;
+}
+
+/** The names by which the usage of a run or a request, which is the caller's own JSON, may tell each figure. */
+const NAMES: Record<keyof Usage, readonly string[]> = {
+  tokensIn: ["inputTokens", "input_tokens", "promptTokens", "prompt_tokens"],
+  tokensOut: ["outputTokens", "output_tokens", "completionTokens", "completion_tokens"],
+  cost: ["cost", "totalCostUsd", "total_cost_usd", "costUsd", "cost_usd"],
+};
+
+/** Takes in what a run or a request of a lane says that it took, which is all of it each time; of what isn't known, nothing. */
+export function takeUsage(lane: Lane, id: string, json: unknown): void {
+  if (!isObject(json)) return;
+  const figure = (names: readonly string[]) => {
+    const told = names.map((name) => json[name]).find((value) => typeof value === "number" && Number.isFinite(value) && value >= 0);
+    return typeof told === "number" ? told : 0;
+  };
+  lane.said.set(id, { tokensIn: figure(NAMES.tokensIn), tokensOut: figure(NAMES.tokensOut), cost: figure(NAMES.cost) });
+}
+
+/** What the models of a lane took. Tokens or a cost that no message tells are those that its runs and requests say. */
+export function usageOf(lane: Lane): Usage {
+  const said = { tokensIn: 0, tokensOut: 0, cost: 0 };
+  for (const { tokensIn, tokensOut, cost } of lane.said.values()) {
+    said.tokensIn += tokensIn;
+    said.tokensOut += tokensOut;
+    said.cost += cost;
+  }
+  const { tokensIn, tokensOut } = lane.tokensIn + lane.tokensOut > 0 ? lane : said;
+  return { tokensIn, tokensOut, cost: lane.cost > 0 ? lane.cost : said.cost };
+}
