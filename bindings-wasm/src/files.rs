@@ -54,7 +54,8 @@ extern "C" {
 const PREFIX: &str = "mounted:";
 
 thread_local! {
-    /// By number; those that nobody uses any more are gone.
+    /// By number; `None` once nobody uses it. A number isn't given again: a file that is still open of a folder that is gone
+    /// would be one of another's.
     static MOUNTED: RefCell<Vec<Option<Files>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -115,6 +116,7 @@ impl Folder {
         })
     }
 
+    /// Lets others have the folder; more than once is the same as once.
     fn unlock(self) {
         // Where the table is gone, so is all that it held.
         let _ = self.with(|files| {

@@ -125,6 +125,17 @@ test.each([1, 2, 3, 4, 5, 6])("what came later in a conversation is later, whate
   }
 });
 
+test("agents of one name that one agent spawned have numbers, and others of it have not", async () => {
+  const store = await openInMemory();
+  const { session, instance } = await store.startSession({}, "lead");
+  for (const agentName of ["worker", "critic", "worker", "worker"]) await store.createInstance({ sessionId: session.id, agentName, parentInstanceId: instance.id });
+  const other = await store.startSession({}, "lead");
+  await store.createInstance({ sessionId: other.session.id, agentName: "worker", parentInstanceId: other.instance.id });
+  const index = await indexed(store);
+  expect(index.lanes.map((lane) => lane.name)).toEqual(["lead", "worker", "critic", "worker 2", "worker 3", "lead", "worker"]);
+  await store.close();
+});
+
 test("one clock that is off moves its own event alone", async () => {
   const store = await openInMemory();
   const { instance } = await store.startSession({ createdAtMs: 0 }, "one");

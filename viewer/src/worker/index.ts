@@ -25,6 +25,8 @@ export class LogIndex {
   readonly tools: string[] = [];
   readonly #laneOf = new Map<string, number>();
   readonly #runOf = new Map<string, number>();
+  /** How many agents of a name there are below another, or in a session. */
+  readonly #namesakes = new Map<string, number>();
   readonly #toolOf = new Map<string, number>();
   readonly #answers = new Answers(this.rows, this.lanes);
   /** Streams by their number, from 1: what a fork names its parent by. */
@@ -236,13 +238,21 @@ export class LogIndex {
       }
       case Kind.InstanceCreated: {
         const lane = this.#lane(id);
-        lane.name = textOf(json["agent_name"]) ?? "agent";
         lane.sessionId = textOf(json["session_id"]);
         lane.parentId = textOf(json["parent_instance_id"]);
+        lane.name = this.#numbered(textOf(json["agent_name"]) ?? "agent", lane.parentId ?? lane.sessionId);
         if (lane.sessionId !== undefined) this.#session(lane.sessionId).lanes.push(lane.index);
         break;
       }
     }
+  }
+
+  /** An agent's name, from the second one of that name that another spawned, or that begins in a session, with its number. */
+  #numbered(name: string, above = ""): string {
+    const key = `${above}/${name}`;
+    const number = (this.#namesakes.get(key) ?? 0) + 1;
+    this.#namesakes.set(key, number);
+    return number === 1 ? name : `${name} ${number}`;
   }
 
   #session(id: string, json?: Json): Session {
