@@ -1098,9 +1098,9 @@ export interface NewRun {
    */
   concurrent?: boolean | undefined;
   /**
-   * What becomes of tool calls of the context that have no result, where the run begins with messages: no provider
-   * takes a message between a call and its result. Where it begins with none, they are left open, unless a text to
-   * close them with, or outcomes, are given.
+   * What becomes of tool calls of the context that have no result. When left out, they are closed where the run begins
+   * with messages, because no provider takes a message between a call and its result, and left open where it begins
+   * with none.
    */
   dangling?: Dangling | undefined;
   /** Its id, where the caller has one already; else a fresh one. */
