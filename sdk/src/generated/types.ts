@@ -219,7 +219,7 @@ export interface ChatFilter {
   deleted?: boolean | undefined;
   /** Only chats whose title has all these words, in any case. */
   keywords?: string | undefined;
-  /** The order. */
+  /** The order. `last_message` when left out. */
   order?: ChatOrder | undefined;
   /** The page, from 1; 0 is the first. Pages move while chats are made; a cursor doesn't. */
   page?: number | undefined;
@@ -358,7 +358,7 @@ export interface CommittedOperation {
 export interface CompactOptions {
   /** The maximum number of bytes read and written per second, together; left out for no limit. */
   bytesPerSecond?: number | undefined;
-  /** How the live records are compressed. */
+  /** How the live records are compressed. `zstd` when left out. */
   codec?: Codec | undefined;
   /**
    * Only report what it would do: nothing is written, no segment is started, and a store opened for reading is enough,
@@ -366,7 +366,7 @@ export interface CompactOptions {
    * leaves unchanged, as one that would be rewritten.
    */
   dryRun?: boolean | undefined;
-  /** Which segments are rewritten. */
+  /** Which segments are rewritten. `all` when left out. */
   scope?: CompactScope | undefined;
 }
 
@@ -751,7 +751,7 @@ export type InstanceId = string;
 export interface ListAgents {
   /** Where to continue: the `next` of the previous page. */
   cursor?: string | undefined;
-  /** The maximum number of definitions. */
+  /** The maximum number of definitions. 50 when left out. */
   limit?: number | undefined;
   /** Only definitions of this project; left out lists those of no project. */
   project?: string | undefined;
@@ -763,7 +763,7 @@ export interface ListAgents {
 export interface ListFlows {
   /** Where to continue: the cursor from the previous page. */
   cursor?: string | undefined;
-  /** The maximum number of flows. */
+  /** The maximum number of flows. 50 when left out. */
   limit?: number | undefined;
   /** Only flows of runs that this run spawned. */
   parentRunId?: RunId | undefined;
@@ -779,7 +779,7 @@ export interface ListMessages {
   blockId?: string | undefined;
   /** Where to go on: what the page before said comes next. */
   cursor?: string | undefined;
-  /** At most so many. */
+  /** At most so many. 50 when left out. */
   limit?: number | undefined;
   /** Whether the list goes from the end of the chat to its beginning. */
   newestFirst?: boolean | undefined;
@@ -803,7 +803,7 @@ export interface ListRequests {
   chatId?: string | undefined;
   /** Where to go on: what the page before said comes next. */
   cursor?: string | undefined;
-  /** At most so many. */
+  /** At most so many. 50 when left out. */
   limit?: number | undefined;
   /**
    * Only requests of this status; left out, all. One of status `running` that nobody is at work on was never answered:
@@ -818,7 +818,7 @@ export interface ListRequests {
 export interface ListRunMessages {
   /** Where to go on: what the page before said comes next. */
   cursor?: string | undefined;
-  /** At most so many. */
+  /** At most so many. 50 when left out. */
   limit?: number | undefined;
   /** Whether the list goes from the last message to the first. */
   newestFirst?: boolean | undefined;
@@ -832,7 +832,7 @@ export interface ListRuns {
   agentId?: string | undefined;
   /** Where to continue: the cursor from the previous page. */
   cursor?: string | undefined;
-  /** The maximum number of runs. */
+  /** The maximum number of runs. 50 when left out. */
   limit?: number | undefined;
   /** Only runs that this run spawned. */
   parentRunId?: RunId | undefined;
@@ -850,7 +850,7 @@ export interface ListSessions {
   cursor?: string | undefined;
   /** Whether deleted sessions are listed too; `true` or `false` in JSON. */
   deleted?: boolean | undefined;
-  /** The maximum number of items. */
+  /** The maximum number of items. 50 when left out. */
   limit?: number | undefined;
   /** Only sessions of this project; left out, all. */
   project?: string | undefined;
@@ -866,7 +866,7 @@ export interface ListSteps {
   chatId?: string | undefined;
   /** Where to go on: what the page before said comes next. */
   cursor?: string | undefined;
-  /** At most so many. */
+  /** At most so many. 50 when left out. */
   limit?: number | undefined;
   /** Only steps of this request; left out, all. */
   requestId?: string | undefined;
@@ -882,7 +882,7 @@ export interface ListSteps {
 export interface ListToolCalls {
   /** Where to go on: what the page before said comes next. */
   cursor?: string | undefined;
-  /** At most so many. */
+  /** At most so many. 50 when left out. */
   limit?: number | undefined;
   /** Only calls of this status; left out, all. */
   status?: ToolCallStatus | undefined;
@@ -970,7 +970,7 @@ export interface NewAgentDefinition {
   tools?: readonly string[] | undefined;
   /** When it was last changed: milliseconds since 1970-01-01 UTC. */
   updatedAtMs?: number | undefined;
-  /** Its intended users. */
+  /** Its intended users. `project` when left out. */
   visibility?: AgentVisibility | undefined;
 }
 
@@ -994,17 +994,17 @@ export interface NewChat {
   lastMessageAtMs?: number | undefined;
   /** Anything else, as JSON. */
   metadata?: unknown | undefined;
-  /** Its mode. */
+  /** Its mode. `chat` when left out. */
   mode?: string | undefined;
   /** Whether it came with the product. */
   preset?: boolean | undefined;
   /** Whether all teams see it. */
   public?: boolean | undefined;
-  /** With whom it is shared. */
+  /** With whom it is shared. `private` when left out. */
   share?: ChatShare | undefined;
   /** Its rank in lists, for display. */
   sort?: number | undefined;
-  /** Whether it is in use. */
+  /** Whether it is in use. `active` when left out. */
   status?: SessionStatus | undefined;
   /** The team it belongs to. */
   teamId?: string | undefined;
@@ -1237,28 +1237,34 @@ export interface OpenRequest {
 export interface OrchestratorOptions {
   /**
    * How long another process, which writes the store that is open for reading here, is waited for until it begins what
-   * it is asked for. Milliseconds in JSON.
+   * it is asked for; 5 seconds by default. Milliseconds in JSON.
    */
   answerTimeoutMs?: number | undefined;
   /**
    * The most agents that work at one time; others wait for their turn. One that waits for its sub-agents doesn't count.
-   * At least 1.
+   * At least 1. 1024 when left out.
    */
   concurrentMax?: number | undefined;
-  /** How deep agents may spawn agents: the sub-agents of a run that nobody spawned are at depth 1. */
+  /** How deep agents may spawn agents: the sub-agents of a run that nobody spawned are at depth 1. 8 when left out. */
   depthMax?: number | undefined;
   /**
    * The most commands that wait for one run, with those that it took and has recorded nothing since: they are kept to
-   * be delivered again after a crash.
+   * be delivered again after a crash. 1024 when left out.
    */
   inboxMax?: number | undefined;
-  /** The most runs that are begun and not ended at one time; a spawn that would exceed it is refused. */
+  /**
+   * The most runs that are begun and not ended at one time; a spawn that would exceed it is refused. 65536 when left
+   * out.
+   */
   liveMax?: number | undefined;
-  /** The cumulative steps from which on no run is resumed. */
+  /** The cumulative steps from which on no run is resumed. 500 when left out. */
   maxTotalSteps?: number | undefined;
-  /** The most sub-agents of one call. */
+  /** The most sub-agents of one call. 16384 when left out. */
   spawnMax?: number | undefined;
-  /** How long an agent that is stopped may take to record what it has, before it is dropped. Milliseconds in JSON. */
+  /**
+   * How long an agent that is stopped may take to record what it has, before it is dropped; a quarter of a second by
+   * default. Milliseconds in JSON.
+   */
   stopGraceMs?: number | undefined;
   /**
    * The provider's form in which tasks are written, and spawns that no model asked for into the context of the run that
@@ -1409,7 +1415,7 @@ export interface ResumeOptions {
   id?: RunId | undefined;
   /** The steps the new run may take; left out, as many as the run before could. */
   maxSteps?: number | undefined;
-  /** The cumulative steps from which on no resume is allowed. */
+  /** The cumulative steps from which on no resume is allowed. 500 when left out. */
   maxTotalSteps?: number | undefined;
   /** What the agent is told. In JSON what the user says, `null` for nothing, left out for the default. */
   message?: unknown | undefined;

@@ -262,7 +262,10 @@ impl<'c> Printer<'c> {
             let always = way == Way::Told && field.get("x-always-told").is_some();
             let is_required = required.is_some_and(|all| all.iter().any(|one| one == name));
             let name = in_javascript(name);
-            text += &doc(field, &indent);
+            text += &match default_of(field).filter(|_| way == Way::Given && !is_required) {
+                Some(told) => doc(&told, &indent),
+                None => doc(field, &indent),
+            };
             text += &match (always || is_required && bare == kind, way) {
                 (true, _) => format!("{indent}{name}: {bare};\n"),
                 (false, Way::Given) => format!("{indent}{name}?: {bare} | undefined;\n"),
@@ -281,6 +284,22 @@ impl<'c> Printer<'c> {
 fn without_undefined(kind: &str) -> String {
     let parts = kind.split(" | ").filter(|part| *part != "undefined");
     parts.collect::<Vec<_>>().join(" | ")
+}
+
+/// A field with what it is when it is left out, if that can be told in a word and isn't yet: a number, or a name.
+fn default_of(field: &Value) -> Option<Value> {
+    let text = field.get("description").and_then(Value::as_str)?;
+    let default = match field.get("default")? {
+        Value::Number(number) if number.as_f64() != Some(0.0) => number.to_string(),
+        Value::String(name) if !name.is_empty() => format!("`{name}`"),
+        _ => return None,
+    };
+    if text.contains("left out") || text.contains(&default) {
+        return None;
+    }
+    let mut told = field.clone();
+    told["description"] = Value::String(format!("{text} {default} when left out."));
+    Some(told)
 }
 
 /// The documentation of a schema as a comment. Examples are Rust, and left out.

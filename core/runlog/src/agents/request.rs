@@ -362,12 +362,13 @@ pub struct OrchestratorOptions {
     pub spawn_max: usize,
     /// How deep agents may spawn agents: the sub-agents of a run that nobody spawned are at depth 1.
     pub depth_max: u32,
-    /// How long an agent that is stopped may take to record what it has, before it is dropped. Milliseconds in JSON.
+    /// How long an agent that is stopped may take to record what it has, before it is dropped; a quarter of a second by default.
+    /// Milliseconds in JSON.
     #[serde(rename = "stopGraceMs", deserialize_with = "milliseconds::required")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub stop_grace: Duration,
     /// How long another process, which writes the store that is open for reading here, is waited for until it begins what
-    /// it is asked for. Milliseconds in JSON.
+    /// it is asked for; 5 seconds by default. Milliseconds in JSON.
     #[serde(
         rename = "answerTimeoutMs",
         deserialize_with = "milliseconds::required"
