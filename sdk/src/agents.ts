@@ -1,4 +1,4 @@
-import { objectOf } from "./checks.js";
+import { objectOf, withOptions } from "./checks.js";
 import { toldAsTaken } from "./error.js";
 import type { AgentDefinition, AgentSummary, ListAgents, NewAgentDefinition } from "./generated/types.js";
 import type { StoreCalls } from "./generated/calls.js";
@@ -8,6 +8,9 @@ import type { Updates } from "./updates.js";
 
 /** An agent to define. The store gives the times. */
 export type NewAgent = Omit<NewAgentDefinition, "createdAtMs" | "updatedAtMs">;
+
+/** What the options of a call are, for its errors. */
+const BESIDE = "what is asked for beside it";
 
 /**
  * The definitions of agents. Got from {@link Store.agents}.
@@ -55,7 +58,7 @@ export class Agents {
     updates: Updates<AgentDefinition>,
     options: { project?: string | undefined } = {},
   ): Promise<AgentDefinition> {
-    return await this.#handle.value("updateAgent", { ...options, name, updates });
+    return await this.#handle.value("updateAgent", withOptions({ name, updates }, options, BESIDE));
   }
 
   /**
@@ -65,12 +68,12 @@ export class Agents {
    * @throws {@link RunlogError} `not_found` when there is no such agent.
    */
   async delete(name: string, options: { project?: string | undefined } = {}): Promise<void> {
-    await toldAsTaken({ not: ["name"] }, this.#handle.value("deleteAgent", { ...options, name }));
+    await toldAsTaken({ not: ["name"] }, this.#handle.value("deleteAgent", withOptions({ name }, options, BESIDE)));
   }
 
   /** The agent of this name in a project, or in none. */
   async get(name: string, options: { project?: string | undefined } = {}): Promise<AgentDefinition | undefined> {
-    return await toldAsTaken({ not: ["name"] }, this.#handle.value("getAgent", { ...options, name }));
+    return await toldAsTaken({ not: ["name"] }, this.#handle.value("getAgent", withOptions({ name }, options, BESIDE)));
   }
 
   /**

@@ -9,6 +9,7 @@ use std::thread;
 use runlog::{
     ErrorKind, NewMessage, NewRun, NewSession, RawJson, RunStatus,
     blocking::Store,
+    log::{Batch, Expected, Op, StreamId},
     retention::RetentionPolicy,
     runs::{ListRuns, ResumeOptions, RunDetails},
 };
@@ -17,6 +18,7 @@ both! {
     what_is_said_of_a_run_is_told_by_its_list_as_it_was_given
     a_run_is_described_from_its_start_on_and_after_its_end
     what_is_said_to_be_null_is_taken_away
+    a_run_whose_stream_was_deleted_is_listed_without_it
     metadata_goes_on_with_a_resumed_run_and_usage_does_not
     what_is_no_object_or_too_long_is_refused_and_changes_nothing
     many_describe_one_run_at_once_and_nothing_is_lost
@@ -43,6 +45,27 @@ fn metadata(text: &str) -> RunDetails {
 
 fn new() -> NewRun {
     NewRun::in_new_session(NewSession::default(), "coder")
+}
+
+fn a_run_whose_stream_was_deleted_is_listed_without_it(store: &Store) {
+    let other = store.runs().start(new()).unwrap();
+    let run = store.runs().start(new()).unwrap();
+    run.describe(usage("{}")).unwrap();
+    run.complete(None).unwrap();
+    let delete = Op::Delete {
+        stream: StreamId(run.id().as_uuid()),
+        expected: Expected::Any,
+    };
+    pollster::block_on(store.backend().commit(Batch::new(vec![delete]))).unwrap();
+    let listed = store.runs().list(&ListRuns::default()).unwrap().items;
+    let told: Vec<_> = listed.iter().map(|run| (run.id, &run.usage)).collect();
+    assert_eq!(told, [(run.id(), &None), (other.id(), &None)]);
+    let policy = RetentionPolicy {
+        keep_last: Some(50),
+        dry_run: true,
+        ..RetentionPolicy::default()
+    };
+    store.retain(&policy).unwrap();
 }
 
 fn what_is_said_of_a_run_is_told_by_its_list_as_it_was_given(store: &Store) {

@@ -305,5 +305,8 @@ describe.each(places)("mistakes $name", ({ fresh }) => {
     const run = await started(store);
     const getter = Object.defineProperty({ role: "user" }, "content", { enumerable: true, get: () => { throw new Error("no"); } });
     await failure(run.recordMessage(getter as never), "invalid_input");
+    const project = Object.defineProperty({}, "project", { enumerable: true, get: () => { throw new Error("no"); } });
+    for (const call of [store.agents.get("a", project), store.agents.delete("a", project), store.agents.update("a", {}, project)]) await failure(call, "invalid_input");
+    await failure(store.agents.get("a", { name: "b" } as never), "invalid_input");
   });
 });

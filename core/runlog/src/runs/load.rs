@@ -105,8 +105,7 @@ impl Runs {
             kinds: kinds.clone(),
             ..ReadOptions::default()
         };
-        let backend = self.store.backend();
-        let mut records = backend.read(run_stream(id), there).await?.records;
+        let mut records = self.records_of(id, there).await?;
         if records.is_empty() {
             let newest = ReadOptions {
                 direction: Direction::Backward,
@@ -114,9 +113,17 @@ impl Runs {
                 limit: 1,
                 ..ReadOptions::default()
             };
-            records = backend.read(run_stream(id), newest).await?.records;
+            records = self.records_of(id, newest).await?;
         }
         Ok(records.pop().filter(|record| !record.redacted))
+    }
+
+    /// Records of a run's stream; none where that was deleted, of which the lists of runs don't know.
+    pub(super) async fn records_of(&self, id: RunId, options: ReadOptions) -> Result<Vec<Record>> {
+        match self.store.backend().read(run_stream(id), options).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            page => Ok(page?.records),
+        }
     }
 
     /// Adds the details to a listed run.
@@ -165,14 +172,10 @@ impl Runs {
             limit: 1,
             ..ReadOptions::default()
         };
-        let page = match self.store.backend().read(run_stream(id), newest).await {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            page => page?,
-        };
-        let Some(record) = page.records.first() else {
+        let Some(record) = self.records_of(id, newest).await?.pop() else {
             return Ok(None);
         };
-        Ok(match event_of(record, id)? {
+        Ok(match event_of(&record, id)? {
             RunEvent::StepStarted { step_number, .. } => Some(step_number),
             _ => None,
         })
