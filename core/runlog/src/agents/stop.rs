@@ -215,24 +215,19 @@ impl Inner {
         if working.is_empty() {
             return;
         }
-        let all_over = async {
+        let all_over = || async {
             for live in &working {
                 live.over.cancelled().await;
             }
         };
-        if self.within_grace(all_over).await.is_some() {
+        if self.within_grace(all_over()).await.is_some() {
             return;
         }
         for live in &working {
             live.abandoned.cancel();
         }
         // An executor that blocks its thread can't be dropped. It isn't waited for any longer, and its writes are refused.
-        let all_over = async {
-            for live in &working {
-                live.over.cancelled().await;
-            }
-        };
-        self.within_grace(all_over).await;
+        self.within_grace(all_over()).await;
     }
 
     /// Waits until the results of the open spawns of runs that pause, and of all runs below them, are recorded in their
