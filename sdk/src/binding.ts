@@ -16,7 +16,7 @@ import { whenAborted } from "./signals.js";
 export type Part = number | string | Uint8Array | null | undefined;
 
 /**
- * What carries calls to the core: an addon of Node's, or WebAssembly in a worker. Everything above it is the same.
+ * What carries calls to the core: a Node addon, or WebAssembly in a worker. Everything above it is the same.
  *
  * @internal
  */

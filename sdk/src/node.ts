@@ -5,7 +5,7 @@ import { type Binding, Channel, type Part } from "./binding.js";
 /** An application may have this package twice, as ES modules and as CommonJS; the addon it has once for each thread. */
 const CHANNEL = Symbol.for("runlog.channel");
 
-/** The way to the core from this thread: an addon of Node's. @internal */
+/** The way to the core from this thread: a Node addon. @internal */
 export function nodeChannel(): Channel {
   const shared = addon as { [CHANNEL]?: Channel };
   shared[CHANNEL] ??= newChannel();

@@ -66,7 +66,7 @@ export class RunRecorder extends RunWriter implements AsyncDisposable {
   }
 
   /**
-   * Says of the run what it took, such as tokens and their cost, and anything else, as often as there is something to say,
+   * Describes the run: what it took, such as tokens and their cost, and anything else, as often as there is something to say,
    * whatever its status is. What is left out stays as it was. Lists of runs tell it too. A run that is resumed gives its
    * metadata to the one that goes on from it, and keeps its usage, which is each run's own. Durable when it resolves.
    *

@@ -96,7 +96,7 @@ export class RunContext extends RunWriter {
   }
 
   /**
-   * Says of the run what it took, such as tokens and their cost, and anything else.
+   * Describes the run: what it took, such as tokens and their cost, and anything else.
    *
    * @throws {@link RunlogError} as {@link RunRecorder.describe}.
    */

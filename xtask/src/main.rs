@@ -47,7 +47,7 @@ usage: cargo xtask <verb>
   integrations         the packed npm package built by Next, and beside the Claude Agent SDK's types (three minutes)
   generate             the TypeScript in sdk/src/generated, from the types of Rust; `test` finds it stale
   docs                 the pages of the public APIs, of the crates and of the npm package (lint does it too)
-  addon [--release]    the addon of Node's for this machine, where the tests and benches/js find it; the release is stripped
+  addon [--release]    the Node addon for this machine, where the tests and benches/js find it; the release is stripped
   addon --release (--target NAME | --all)
                        npm packages of the addon, built for any platform of bindings-node/platforms.json, looked
                        into, and laid out in target/npm; docs/releasing.md tells the rest

@@ -810,7 +810,7 @@ export interface ListRequests {
    * its process died.
    */
   status?: RequestStatus | undefined;
-  /** Only requests that nobody is known to be at work on. */
+  /** Only requests that no process is known to be working on. */
   unattended?: boolean | undefined;
 }
 
@@ -1107,7 +1107,7 @@ export interface NewRun {
   id?: RunId | undefined;
   /** The steps it may take; left out, as many as it likes. */
   maxSteps?: number | undefined;
-  /** Anything else that is to be said of it, as JSON. */
+  /** Anything else about it, as JSON. */
   metadata?: unknown | undefined;
   /** The node of a flow that it runs. */
   nodeId?: string | undefined;

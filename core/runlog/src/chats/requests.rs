@@ -41,7 +41,7 @@ pub struct ListRequests {
     pub chat_id: Option<String>,
     /// Only requests for this assistant; `None` is all.
     pub assistant_id: Option<String>,
-    /// Only requests that nobody is known to be at work on.
+    /// Only requests that no process is known to be working on.
     pub unattended: bool,
     /// At most so many.
     pub limit: usize,

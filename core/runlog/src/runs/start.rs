@@ -64,7 +64,7 @@ pub struct NewRun {
         schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")
     )]
     pub usage: Option<RawJson>,
-    /// Anything else that is to be said of it, as JSON.
+    /// Anything else about it, as JSON.
     pub metadata: Option<RawJson>,
     /// Messages it begins with, in the provider's own JSON, before its first step.
     #[serde(skip)]
