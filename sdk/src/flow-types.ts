@@ -140,6 +140,13 @@ export type AgentEvent =
   | AgentErrorEvent
   | AgentCompleteEvent;
 
+/** An event of an agent that says for itself what the run that records it knows: which run, and when, may be left out. */
+export type OwnAgentEvent = Unstamped<AgentEvent>;
+
+type Unstamped<Event> = Event extends AgentEventBase
+  ? Omit<Event, "runId" | "timestamp"> & { runId?: string | undefined; timestamp?: number | undefined }
+  : never;
+
 /** What the flow itself, its nodes and its edges tell, and the commands it received; any other fields are kept. */
 export interface FlowEvent {
   /** Which event it is; what comes after the colon is the flow's own. */

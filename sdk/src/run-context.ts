@@ -1,8 +1,8 @@
 import type { Execution } from "./binding.js";
-import { fieldsOf, optionsOf, withOptions } from "./checks.js";
+import { fieldsOf, optionsOf, readable, withOptions } from "./checks.js";
 import { toldAsTaken } from "./error.js";
 import { type Message, unpackMessages } from "./context-types.js";
-import type { ReceivedCommand, RunSnapshot, RuntimeEvent } from "./flow-types.js";
+import type { AgentEventBase, OwnAgentEvent, ReceivedCommand, RunSnapshot, RuntimeEvent } from "./flow-types.js";
 import type { RunContextCalls } from "./generated/calls.js";
 import type {
   AgentDefinition,
@@ -14,7 +14,7 @@ import type {
   ToolAnswer,
 } from "./generated/types.js";
 import type { Handle } from "./handle.js";
-import { type RawJson, jsonBytes, jsonList, wellFormedBytes } from "./json.js";
+import { RawJson, jsonBytes, jsonList, wellFormedBytes } from "./json.js";
 import { parseList } from "./long-lists.js";
 import { Space } from "./request.js";
 import { RunWriter } from "./run-writer.js";
@@ -105,11 +105,17 @@ export class RunContext extends RunWriter {
   }
 
   /**
-   * Records an event for those who look on, such as one of the eight `agent:*` ones.
+   * Records an event for those who look on, such as one of the eight `agent:*` ones, which get the run's id and the time where
+   * they don't say them.
+   *
+   * @example
+   * ```ts
+   * await context.recordEvent({ type: "agent:text", nodeId: "writer", content: "Done." });
+   * ```
    *
    * @throws {@link RunlogError} as {@link recordEvents}.
    */
-  async recordEvent(event: RuntimeEvent | RawJson): Promise<void> {
+  async recordEvent(event: RuntimeEvent | OwnAgentEvent | RawJson): Promise<void> {
     await this.recordEvents([event]);
   }
 
@@ -119,9 +125,19 @@ export class RunContext extends RunWriter {
    * @throws {@link RunlogError} `wrong_status` when the run isn't running any more; `invalid_input` when the type of
    * one isn't known, or it lacks a field; `too_large` for one over 16 MiB.
    */
-  async recordEvents(events: readonly (RuntimeEvent | RawJson)[]): Promise<void> {
-    const { lengths, data } = jsonList(events, wellFormedBytes);
+  async recordEvents(events: readonly (RuntimeEvent | OwnAgentEvent | RawJson)[]): Promise<void> {
+    const { lengths, data } = jsonList(events, (event) => wellFormedBytes(this.#stamped(event)));
     await this.#handle.value("recordEvents", { lengths }, data);
+  }
+
+  /** An event of an agent with the run's id and the time, where it has none; anything else as it is. */
+  #stamped(event: unknown): unknown {
+    if (typeof event !== "object" || event === null || event instanceof RawJson || ArrayBuffer.isView(event)) return event;
+    return readable("an event", () => {
+      const { type, runId, timestamp } = event as Partial<AgentEventBase & { type: unknown }>;
+      if (typeof type !== "string" || !type.startsWith("agent:") || (runId !== undefined && timestamp !== undefined)) return event;
+      return { ...event, runId: runId ?? this.runId, timestamp: timestamp ?? Date.now() };
+    });
   }
 
   /**

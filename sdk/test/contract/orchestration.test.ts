@@ -121,6 +121,12 @@ describe.each(places)("agents $name", ({ fresh }) => {
         });
         await context.recordToolResult({ toolCallId: "c1", output: "parser.ts", durationMs: 1.2 });
         await context.recordEvent({ type: "node:started", nodeId: "n" });
+        await context.recordEvents([
+          { type: "agent:text", nodeId: "n", content: "a" },
+          { type: "agent:text", nodeId: "n", content: "b", runId: "of-the-agent", timestamp: 7 },
+        ]);
+        await failure(context.recordEvent({ type: "agent:text", nodeId: "n" } as never), "invalid_input");
+        await failure(context.recordEvent(null as never), "invalid_input");
         expect(await context.nextStep()).toBe(2);
         expect((await context.refresh()).stepCount).toBe(2);
         await context.recordMessage({ role: "assistant", content: "Fixed." });
@@ -134,6 +140,14 @@ describe.each(places)("agents $name", ({ fresh }) => {
     expect(await store.runs.get(run.runId)).toMatchObject({ status: "completed", summary: "fixed" });
     expect(await run.wait()).toEqual(result);
     await failure(orchestrator.start({ agentName: "nobody", task: "x" }), "not_found");
+    const playback = await store.flows.playback(run.runId, { speed: Infinity });
+    const told = [];
+    for await (const { event } of playback) told.push([event.type, event.runId, event.timestamp]);
+    expect(told).toEqual([
+      ["node:started", undefined, undefined],
+      ["agent:text", run.runId, expect.any(Number)],
+      ["agent:text", "of-the-agent", 7],
+    ]);
     const wrong = { agentName: "coder", task: "x", sessionId: store.newId(), instanceId: store.newId() };
     await failure(orchestrator.start(wrong as never), "invalid_input");
   });

@@ -315,6 +315,11 @@ const TRIALS: Record<string, Trial> = {
     after: "await orchestrator.cancel(lead.runId); console.log((await lead.wait()).status);",
     says: "cancelled nobody wants it any more\ncancelled\n",
   },
+  "run-context.ts: recordEvent": {
+    before: AGENT,
+    after: "for await (const { event } of await store.flows.playback(context.runId, { speed: Infinity })) console.log(event.runId === context.runId, event); end('done');",
+    says: /^true \{\s+type: 'agent:text',.*content: 'Done\.'.*timestamp: \d+/s,
+  },
   "run-context.ts: spawn": {
     before: AGENT,
     after: "end('done'); console.log(inOrder.map((result) => result.summary).join(), (await lead.wait()).summary);",
