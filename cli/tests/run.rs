@@ -400,15 +400,13 @@ fn what_an_agent_left_behind_does_not_keep_its_run_from_ending() {
     let own = r#"{"type":"message","message":{"role":"user","content":"own"}}"#;
     let script = format!(
         "i=0; while [ $i -lt 2000 ]; do echo '{own}'; i=$((i+1)); done; \
-         (yes & echo $! > left; sleep 20; kill $!) 2> errors & \
+         (yes & echo $! > left; sleep 60; kill $!; echo > ended) 2> errors & \
          while [ ! -s left ]; do :; done"
     );
-    let began = Instant::now();
     let said = place.runlog(&["run", "--json", "--name", "s", "--", "sh", "-c", &script]);
-    let took = began.elapsed();
     assert_eq!(said.code, 0, "{}", ended(&said));
     assert_eq!(ended(&said)["events"], 2000);
-    assert!(took < Duration::from_secs(15), "{took:?}");
+    assert!(!place.path("ended").exists(), "it was waited for");
     let left = std::fs::read_to_string(place.path("left")).unwrap();
     let _ = std::process::Command::new("kill").arg(left.trim()).status();
 }
