@@ -360,6 +360,19 @@ fn the_step_of_what_was_redacted_does_not_hang_on_what_is_near(store: &Store) {
     redact_from(&run, 50, 350);
     assert_eq!(steps(&messages(store, run.id())), before);
 
+    // The answer that began the next step was truncated.
+    let run = store.runs().start(start()).unwrap();
+    run.next_step().unwrap();
+    say(&run, "assistant", "one");
+    say(&run, "user", "more");
+    run.next_step().unwrap();
+    say(&run, "assistant", "two");
+    let context = store.context(run.run().instance_id).unwrap();
+    context.truncate_after_sequence(2).unwrap();
+    redact_from(&run, 2, 2);
+    let told = steps(&messages(store, run.id()));
+    assert_eq!(told, [(1, 1), (2, 1)]);
+
     // A user's message follows the answer that begins the step.
     let run = store.runs().start(start()).unwrap();
     say(&run, "user", "go");

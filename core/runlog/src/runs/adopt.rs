@@ -92,7 +92,7 @@ impl Runs {
         }
         let events = last.0 - sequence;
         Ok(position + events + 1 == begun.position
-            || self.is_uninterrupted(run, position, begun).await?)
+            || self.is_uninterrupted(run, position, events, begun).await?)
     }
 
     /// The last record of a run's context before a step began, by binary search from one before it, of which sequence and
@@ -124,21 +124,34 @@ impl Runs {
         Ok(Sequence(last))
     }
 
-    /// Whether there is nothing but records of a run's context, and redactions, between a position and the beginning of a step.
-    async fn is_uninterrupted(&self, run: &LoadedRun, position: u64, begun: Begun) -> Result<bool> {
+    /// Whether there is nothing but so many events of a run's context, and redactions, between a position and the beginning of
+    /// a step. With more events of the context some were truncated, and the step began with one of those.
+    async fn is_uninterrupted(
+        &self,
+        run: &LoadedRun,
+        position: u64,
+        events: u64,
+        begun: Begun,
+    ) -> Result<bool> {
         let stream = context_stream(run.run.instance_id);
+        let mut left = events;
         let mut next = Some(Position(position + 1));
         while let Some(first) = next.filter(|first| first.0 < begun.position) {
             let limit = (begun.position - first.0).min(NEAR as u64);
             let page = self.store.backend().scan(first, limit).await?;
             let between = page.records.iter();
-            let mut between = between.take_while(|record| record.position.0 < begun.position);
-            if !between.all(|record| record.stream == stream || record.kind == Kind::REDACT) {
-                return Ok(false);
+            for record in between.take_while(|record| record.position.0 < begun.position) {
+                if record.kind == Kind::REDACT {
+                    continue;
+                }
+                if left == 0 || record.stream != stream || !record.kind.is_data() {
+                    return Ok(false);
+                }
+                left -= 1;
             }
             next = page.next;
         }
-        Ok(true)
+        Ok(left == 0)
     }
 
     /// The last step of a run that was begun before a position of the log, and the first one that was begun behind it, by binary
