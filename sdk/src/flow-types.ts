@@ -140,11 +140,13 @@ export type AgentEvent =
   | AgentErrorEvent
   | AgentCompleteEvent;
 
-/** An event of an agent that says for itself what the run that records it knows: which run, and when, may be left out. */
-export type OwnAgentEvent = Unstamped<AgentEvent>;
-
-type Unstamped<Event> = Event extends AgentEventBase
-  ? Omit<Event, "runId" | "timestamp"> & { runId?: string | undefined; timestamp?: number | undefined }
+/**
+ * An event of an agent, recorded by its run: which run it is of, and when it was, may be left out.
+ *
+ * @typeParam Event - Which of the events; any, unless given.
+ */
+export type OwnAgentEvent<Event extends AgentEvent = AgentEvent> = Event extends AgentEvent
+  ? Omit<Event, "runId" | "timestamp"> & { [Field in "runId" | "timestamp"]?: Event[Field] | undefined }
   : never;
 
 /** What the flow itself, its nodes and its edges tell, and the commands it received; any other fields are kept. */

@@ -51,13 +51,11 @@ export type RunPlace = OneOf<RunInInstance | RunInNewInstance | RunInNewSession>
  * One of some alternatives, without the fields of the others: giving two of them doesn't compile.
  *
  * @typeParam All - The alternatives, as a union.
+ * @typeParam One - One of them; all, unless given.
  */
 export type OneOf<All, One = All> = One extends unknown
-  ? One & { [Field in Exclude<FieldOf<All>, keyof One>]?: undefined }
+  ? One & { [Field in Exclude<All extends unknown ? keyof All : never, keyof One>]?: undefined }
   : never;
-
-/** The fields that any of some alternatives has. */
-type FieldOf<All> = All extends unknown ? keyof All : never;
 
 /** A run to start. */
 export type NewRun = RunPlace &
