@@ -136,7 +136,7 @@ impl Inner {
         name: &str,
     ) -> Result<(Arc<AgentDefinition>, Arc<dyn AgentWork>)> {
         let Some(definition) = self.store.agents().get(project, name).await? else {
-            return Err(self.undefined(project, name).await?);
+            return Err(self.not_defined(project, name).await?);
         };
         let executors = self.executors();
         let executor = executors
@@ -152,7 +152,7 @@ impl Inner {
     }
 
     /// The error for an agent that is not defined in a project: with where it is, if it is defined somewhere.
-    async fn undefined(&self, project: Option<&str>, name: &str) -> Result<Error> {
+    async fn not_defined(&self, project: Option<&str>, name: &str) -> Result<Error> {
         let named = |project: Option<&str>| {
             project.map_or("no project".to_owned(), |it| format!("project {it:?}"))
         };

@@ -429,40 +429,25 @@ async fn an_agent_that_was_deleted_is_not_spawned(world: World) {
             .unwrap()
             .is_empty()
     );
-    let parent = world.parent().await;
-    let refused = world
-        .orchestrator
-        .spawn_agents(parent, vec![SpawnRequest::new("worker", "t")])
-        .await
-        .unwrap();
-    assert_eq!(
-        (refused[0].status, refused[0].run_id),
-        (RunStatus::Failed, None)
-    );
-    assert!(
-        refused[0]
-            .error
-            .as_deref()
-            .unwrap()
-            .contains("no agent \"worker\" is defined"),
-        "{:?}",
-        refused[0]
-    );
+    let refusal = async || {
+        let requests = vec![SpawnRequest::new("worker", "t")];
+        let parent = world.parent().await;
+        let mut told = world
+            .orchestrator
+            .spawn_agents(parent, requests)
+            .await
+            .unwrap();
+        let refused = told.remove(0);
+        assert_eq!((refused.status, refused.run_id), (RunStatus::Failed, None));
+        refused.error.unwrap()
+    };
+    let error = refusal().await;
+    assert!(error.contains("no agent \"worker\" is defined"), "{error}");
     let advice = "what it does is registered: define it too, with `agents.put`";
-    assert!(
-        refused[0].error.as_deref().unwrap().contains(advice),
-        "{:?}",
-        refused[0]
-    );
+    assert!(error.contains(advice), "{error}");
     let elsewhere = AgentDefinition::new("worker", "");
     world.store.agents().put(elsewhere).await.unwrap();
-    let parent = world.parent().await;
-    let refused = world
-        .orchestrator
-        .spawn_agents(parent, vec![SpawnRequest::new("worker", "t")])
-        .await
-        .unwrap();
-    let error = refused[0].error.as_deref().unwrap();
+    let error = refusal().await;
     let why = format!("is defined for no project, but this session is of project {PROJECT:?}");
     assert!(error.contains(&why), "{error}");
     deleted.notify_one();
