@@ -134,13 +134,13 @@ test("a store with chats alone is opened at one, which is read, searched and gon
   await store.chats.deleteMessages(chatId, [saved[0]?.messageId ?? ""]);
   const { page, told: problems, close } = await app.open(server.url);
   await expect.poll(() => lines(page)).toEqual([expect.stringContaining("1 message deleted"), expect.stringContaining("To the sea."), expect.stringMatching(/changed[^]*row 0\n/), expect.stringContaining("last")]);
-  expect(await page.getByRole("treeitem").allInnerTexts()).toEqual([expect.stringContaining("Trip"), expect.stringContaining("chat")]);
+  await expect.poll(() => page.getByRole("treeitem").allInnerTexts()).toEqual([expect.stringContaining("Trip"), expect.stringContaining("chat")]);
   // The tabs that a chat has nothing for say where it is, and none of it as it is in the source.
   for (const [tab, text] of [["steps", "The steps of a chat are among its events."], ["snapshot", "saveSnapshot of a run or a flow"]] as const) {
     await page.getByRole("tab", { name: tab }).click();
     const empty = page.locator(`.${tab} .empty`);
     await expect.poll(() => empty.allInnerTexts()).toEqual([expect.stringContaining(text)]);
-    expect(await empty.innerText()).not.toContain("`");
+    await expect.poll(() => empty.innerText()).not.toContain("`");
   }
   await page.getByRole("tab", { name: "conversation" }).click();
   // What is cut is shown whole, as it is now.

@@ -38,14 +38,14 @@ test("whoever looks at a session that is deleted is told", async () => {
   const { store, server, other } = await two();
   const { page, told, close } = await app.open(`${server.url}#agent=${other.instance}`);
   await expect.poll(async () => (await lines(page)).join()).toContain("what is deleted");
-  expect(await page.locator(".then").count()).toBe(0);
+  await expect.poll(() => page.locator(".then").count()).toBe(0);
   await store.deleteSession(other.id);
   server.tell(await store.lastPosition());
   await expect.poll(() => page.locator(".then").innerText()).toContain("This session was deleted meanwhile.");
   expect((await lines(page)).join()).toContain("what is deleted");
   await page.getByRole("treeitem", { name: /coder/ }).click();
   await expect.poll(async () => (await lines(page)).join()).toContain("A needle that is kept.");
-  expect(await page.locator(".then").count()).toBe(0);
+  await expect.poll(() => page.locator(".then").count()).toBe(0);
   expect(told).toEqual([]);
   await close();
 });
@@ -65,7 +65,7 @@ test("what a fork is a fork of stays readable when it is deleted, and other fork
   await page.getByRole("button", { name: /forked at/ }).click();
   await expect.poll(() => page.url()).toContain(other.instance);
   expect((await lines(page)).join()).toContain("A needle in what is deleted.");
-  expect(await page.getByRole("alert").count()).toBe(0);
+  await expect.poll(() => page.getByRole("alert").count()).toBe(0);
   expect(told).toEqual([]);
   await close();
 });

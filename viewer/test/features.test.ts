@@ -15,7 +15,7 @@ test("the first screen says what it is, and opens the example", async () => {
   expect(await AxeBuilder(page)).toEqual([]);
   await page.getByRole("button", { name: "Look at an example" }).click();
   await page.getByText("I'll look at the project first.").waitFor();
-  expect(await page.getByRole("treeitem").count()).toBeGreaterThan(8);
+  await expect.poll(() => page.getByRole("treeitem").count()).toBeGreaterThan(8);
   expect(told).toEqual([]);
   await close();
 });
@@ -29,7 +29,7 @@ test("what is dropped is opened", async () => {
     document.body.dispatchEvent(new DragEvent("drop", { dataTransfer, bubbles: true, cancelable: true }));
   });
   await expect.poll(() => lines(page)).toEqual([expect.stringContaining("Dropped here."), expect.stringContaining("Seen.")]);
-  expect(await page.title()).toBe("Dropped here. · Runlog");
+  await expect.poll(() => page.title()).toBe("Dropped here. · Runlog");
   await close();
 });
 
@@ -97,7 +97,7 @@ test("the tree is folded and unfolded by keys", async () => {
   const shown = await items();
   await page.keyboard.press("ArrowLeft");
   await expect.poll(() => page.locator("#position").inputValue()).not.toBe(moment);
-  expect(await items()).toBe(shown);
+  await expect.poll(() => items()).toBe(shown);
   await page.keyboard.press("End");
   // The scrubber stays where it is, but for that.
   await expect.poll(() => page.locator("#position").inputValue()).toBe(moment);
@@ -113,22 +113,22 @@ test("the tree is folded and unfolded by keys", async () => {
   expect(session).toBeTruthy();
   const looked = await current();
   const open = await items();
-  expect(await tree.getAttribute("aria-activedescendant")).toBe(await tree.locator(".row.at").getAttribute("id"));
+  await expect.poll(() => tree.getAttribute("aria-activedescendant")).toBe(await tree.locator(".row.at").getAttribute("id"));
   await page.keyboard.press("ArrowLeft");
   await expect.poll(items).toBeLessThan(open);
   await page.keyboard.press("Enter");
   await expect.poll(items).toBe(open);
   await page.keyboard.press("Enter");
   await expect.poll(items).toBeLessThan(open);
-  expect(await at()).toEqual([session]);
+  await expect.poll(() => at()).toEqual([session]);
   await page.keyboard.press("ArrowRight");
   await page.keyboard.press("ArrowRight");
   await expect.poll(at).toEqual([]);
-  expect(await items()).toBe(open);
+  await expect.poll(() => items()).toBe(open);
   await page.keyboard.press("ArrowLeft");
   await page.keyboard.press("ArrowLeft");
   await expect.poll(at).toEqual([session]);
-  expect(await current()).toEqual(looked);
+  await expect.poll(() => current()).toEqual(looked);
   expect(told).toEqual([]);
   await close();
 });
@@ -231,14 +231,14 @@ test("a tool call opens in place, its failure in the inspector; errors are found
   const call = page.getByRole("button", { name: /edit_file/ }).first();
   await call.click();
   await page.locator(".call.open pre.failed").waitFor();
-  expect(await page.locator(".call.open").innerText()).toContain("No such place");
+  await expect.poll(() => page.locator(".call.open").innerText()).toContain("No such place");
   await expect.poll(() => page.locator("aside.inspector").innerText()).toContain("toolu_");
-  expect(await page.getByRole("tab", { name: "output" }).getAttribute("aria-selected")).toBe("true");
+  await expect.poll(() => page.getByRole("tab", { name: "output" }).getAttribute("aria-selected")).toBe("true");
   await page.getByRole("tab", { name: "raw" }).click();
   await expect.poll(() => page.locator("#part pre").innerText()).toContain('"name":"edit_file"');
   const stored = (await page.locator("#part pre").textContent()) ?? "";
   const crc = crc32(stored).toString(16).padStart(8, "0");
-  expect(await page.locator("#part").innerText()).toContain(`${Buffer.byteLength(stored)} bytes, CRC-32 ${crc}`);
+  await expect.poll(() => page.locator("#part").innerText()).toContain(`${Buffer.byteLength(stored)} bytes, CRC-32 ${crc}`);
   await page.getByRole("tab", { name: "input" }).click();
   await page.getByLabel("Search in this part").fill("Honolulu");
   await page.getByText("1 found").waitFor();
@@ -256,7 +256,7 @@ test("long texts are cut, and shown whole when asked for; colours are rendered",
   await page.getByRole("treeitem", { name: /ci-helper/ }).click();
   await page.getByRole("button", { name: /ci log/ }).click();
   const output = page.locator(".call.open pre").last();
-  expect(await output.locator(".ansi-2").first().innerText()).toBe("PASSED");
+  await expect.poll(() => output.locator(".ansi-2").first().innerText()).toBe("PASSED");
   await output.getByRole("button", { name: "show all 406 lines" }).click();
   await expect.poll(() => output.innerText()).toContain("Process completed with exit code 1");
   await page.getByRole("button", { name: /plot/ }).click();
@@ -273,7 +273,7 @@ test("search counts and walks its hits; filters are chips, and the address has a
   await expect.poll(() => page.locator(".hits").innerText()).toMatch(/^1\d$/);
   await page.keyboard.press("Enter");
   await expect.poll(() => page.locator(".hits").innerText()).toMatch(/^1 \/ 1\d$/);
-  expect(await page.locator("mark").first().innerText()).toBe("Auckland");
+  await expect.poll(() => page.locator("mark").first().innerText()).toBe("Auckland");
   await page.keyboard.press("Escape");
   await expect.poll(() => page.locator(".hits").count()).toBe(0);
   await page.keyboard.press("Escape");
@@ -310,7 +310,7 @@ test("enter goes to a hit of what stands in the search box, however fast it came
   await expect.poll(() => page.locator(".hits").innerText()).toBe("0");
   await expect.poll(() => page.url()).toContain("zzzqqq");
   expect(eventOf(new URL(page.url()).hash)).toBe(eventOf(hash));
-  expect(await page.getByRole("button", { name: "Next hit" }).isDisabled()).toBe(true);
+  await expect.poll(() => page.getByRole("button", { name: "Next hit" }).isDisabled()).toBe(true);
   await close();
 });
 
@@ -350,17 +350,17 @@ test("forks are tinted and compared with what they are forks of; snapshots tell 
   await expect.poll(() => page.locator(".row.inherited").count()).toBeGreaterThan(5);
   await page.keyboard.press("c");
   await expect.poll(() => page.locator(".shared").innerText()).toContain("lines in common");
-  expect(await page.locator(".compare .added").count()).toBeGreaterThan(0);
+  await expect.poll(() => page.locator(".compare .added").count()).toBeGreaterThan(0);
   // Totals that differ say by how much, in their own unit.
   await expect.poll(() => page.locator(".compare .figures").last().innerText()).toMatch(/time since the fork\s*[+−][\d.]+ (ms|s)/);
   // What took a time took the same in the tree.
   const time = page.locator(".compare .figures").last().locator("span", { hasText: "time since the fork" }).locator("b");
   const inTree = page.getByRole("treeitem", { name: /With the date made/ }).locator(".figure").first();
-  expect(await time.innerText()).toBe(await inTree.innerText());
+  await expect.poll(() => time.innerText()).toBe(await inTree.innerText());
   const folded = await page.locator(".compare .pair").count();
   await page.locator(".shared").click();
   await expect.poll(() => page.locator(".compare .pair.same").count()).toBeGreaterThan(10);
-  expect(await page.locator(".compare .pair").count()).toBeGreaterThan(folded);
+  await expect.poll(() => page.locator(".compare .pair").count()).toBeGreaterThan(folded);
   await page.getByRole("treeitem", { name: /coder/ }).first().click();
   await page.locator("#tab-snapshot").click();
   await expect.poll(() => page.locator(".snapshot li.changed .after").allInnerTexts()).toContain("402");
@@ -379,7 +379,7 @@ test("the tree filters and folds; panes fold by key, and remember it", async () 
   await expect.poll(() => page.getByRole("treeitem").count()).toBe(0);
   await page.reload();
   await page.getByText("I'll look at the project first.").waitFor();
-  expect(await page.getByRole("treeitem").count()).toBe(0);
+  await expect.poll(() => page.getByRole("treeitem").count()).toBe(0);
   await page.keyboard.press("?");
   await page.getByRole("dialog", { name: "Keys" }).waitFor();
   await close();

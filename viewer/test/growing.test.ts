@@ -35,7 +35,7 @@ test("the moment that is looked at is that of the same event when others come th
   const address = page.url();
   await say(3);
   await page.getByText("moment 7 of 9").waitFor();
-  expect(await position.inputValue()).toBe(before);
+  await expect.poll(() => position.inputValue()).toBe(before);
   expect((await lines(page)).at(-1)).toContain("main 4");
   expect(page.url()).toBe(address);
   expect(told).toEqual([]);
@@ -53,7 +53,7 @@ test("a stretch that is looked at alone keeps its ends when events come that hap
   await say(3);
   await page.getByText("of 9").waitFor();
   await page.waitForTimeout(200);
-  expect(await shown()).toEqual(["main 3", "main 4", "main 5"]);
+  await expect.poll(() => shown()).toEqual(["main 3", "main 4", "main 5"]);
   await page.reload();
   await page.getByText("of 9").waitFor();
   await expect.poll(shown).toEqual(["main 3", "main 4", "main 5"]);
@@ -82,7 +82,7 @@ test("playing goes on from where it was when events come that happened before th
   await expect.poll(last).toBeGreaterThan(then + 2);
   await page.keyboard.press("End");
   await page.getByRole("button", { name: "Play (space)" }).waitFor();
-  expect(await page.locator(".moments").innerText()).toBe("moment 100 of 100");
+  await expect.poll(() => page.locator(".moments").innerText()).toBe("moment 100 of 100");
   expect(told).toEqual([]);
   await close();
 });
@@ -140,7 +140,7 @@ test("the end of a conversation is its end, however high its messages are", asyn
   await page.getByText("moment 80 of 80").waitFor();
   await expect.poll(() => list.evaluate((one) => one.scrollHeight - one.clientHeight - one.scrollTop)).toBeLessThan(2);
   await page.waitForTimeout(300);
-  expect(await list.evaluate((one) => one.scrollHeight - one.clientHeight - one.scrollTop)).toBeLessThan(2);
+  await expect.poll(() => list.evaluate((one) => one.scrollHeight - one.clientHeight - one.scrollTop)).toBeLessThan(2);
   expect((await lines(page)).at(-1)).toContain("message 79");
   expect(told).toEqual([]);
   await close();
@@ -232,7 +232,7 @@ test("what a compaction has taken out of the store is said to be there no longer
   const inspector = page.getByRole("complementary", { name: "The selected event" });
   await expect.poll(() => inspector.getByRole("tabpanel").innerText()).toContain("It is no longer in the store: a compaction took it out of the files");
   // When it was recorded is known no more.
-  expect(await inspector.locator("dt").allInnerTexts()).not.toContain("recorded");
+  await expect.poll(() => inspector.locator("dt").allInnerTexts()).not.toContain("recorded");
   await page.locator("#tab-events").click();
   // The message that made the call is a line here.
   await expect.poll(() => page.locator("#view").getByText("no longer in the store").count()).toBe(3);
@@ -245,7 +245,7 @@ test("a run that is opened before its first message shows its conversation as it
   const run = await store.runs.start({ session: { title: "Early" }, agentName: "coder" });
   const { page, told, close } = await app.open(server.url);
   await page.getByText("This agent hasn't been asked anything").waitFor();
-  expect(await page.locator("#tab-conversation").getAttribute("aria-selected")).toBe("true");
+  await expect.poll(() => page.locator("#tab-conversation").getAttribute("aria-selected")).toBe("true");
   await run.recordMessage({ role: "user", content: "Begin." });
   server.tell(await store.lastPosition());
   await expect.poll(() => lines(page)).toEqual([expect.stringContaining("Begin.")]);
@@ -269,7 +269,7 @@ test("a flow shows its events, and the agent that is gone to from there its conv
   await page.getByRole("treeitem", { name: /flow/ }).click();
   await page.getByRole("treeitem", { name: /coder/ }).click();
   await expect.poll(() => page.locator(".crumb.agent").innerText()).toBe("coder");
-  expect(await selected()).toBe("events");
+  await expect.poll(() => selected()).toBe("events");
   await flow.close();
   expect(told).toEqual([]);
   await close();
@@ -282,12 +282,12 @@ test("while the store that is served is on its way, the first screen says so, an
   const { page, told, close } = await app.open(server.url);
   const sending = page.getByText("The store that is served here is being sent to this page");
   await sending.waitFor();
-  expect(await page.locator("main").innerText()).not.toContain("no server");
+  await expect.poll(() => page.locator("main").innerText()).not.toContain("no server");
   await expect.poll(() => page.getByRole("button", { name: "or choose files" }).isEnabled()).toBe(true);
   release();
   await expect.poll(() => lines(page)).toEqual([expect.stringContaining("Begin.")]);
   await page.locator(".crumb.store").click();
-  expect(await sending.count()).toBe(0);
+  await expect.poll(() => sending.count()).toBe(0);
   expect(told).toEqual([]);
   await close();
 });

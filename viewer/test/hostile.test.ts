@@ -50,10 +50,10 @@ test("a hostile transcript is text, and runs nothing", async () => {
   await page.getByText("1 image: open it to see it.").click();
   await page.getByRole("tab", { name: "image" }).click();
   await expect.poll(() => page.locator("aside.inspector").innerText()).toContain("no image that is shown here");
-  expect(await page.locator("script, iframe, img, svg[onload]").count()).toBe(1);
+  await expect.poll(() => page.locator("script, iframe, img, svg[onload]").count()).toBe(1);
   for (const tab of ["events", "steps", "snapshot"]) await page.locator(`#tab-${tab}`).click();
   expect(await page.evaluate(() => "polluted" in {})).toBe(false);
-  expect(await page.title()).toContain("Runlog");
+  await expect.poll(() => page.title()).toContain("Runlog");
   expect(told).toEqual([]);
   await close();
 });
@@ -259,13 +259,13 @@ test("what is dropped while another one is read takes its place, and what is dro
   await drop("large.jsonl", large);
   await drop("small.jsonl", line({ role: "user", content: "small" }));
   await expect.poll(() => lines(page)).toEqual([expect.stringContaining("small")]);
-  expect(await page.locator(".crumb.store").innerText()).toBe("small.jsonl");
+  await expect.poll(() => page.locator(".crumb.store").innerText()).toBe("small.jsonl");
   // What was read in vain is told to nobody.
   await drop("large.jsonl", large);
   await page.getByRole("status").filter({ hasText: "Reading large.jsonl" }).waitFor();
   await drop("small.jsonl", line({ role: "user", content: "small again" }));
   await expect.poll(() => lines(page)).toEqual([expect.stringContaining("small again")]);
-  expect(await page.getByRole("alert").count()).toBe(0);
+  await expect.poll(() => page.getByRole("alert").count()).toBe(0);
   expect(told).toEqual([]);
   await close();
 });
@@ -282,8 +282,8 @@ test("what can't be opened doesn't close what is open", async () => {
     await dropOn(page, name, text);
     await expect.poll(() => page.getByRole("alert").innerText()).toContain(problem);
     expect(page.url()).toBe(address);
-    expect(await page.locator(".crumb.agent").innerText()).toBe(agent);
-    expect(await page.locator("#tab-events[aria-selected=true]").count()).toBe(1);
+    await expect.poll(() => page.locator(".crumb.agent").innerText()).toBe(agent);
+    await expect.poll(() => page.locator("#tab-events[aria-selected=true]").count()).toBe(1);
     // It is also still answered from.
     await page.getByRole("option").nth(1).click();
     await page.getByRole("option", { selected: true }).waitFor();
@@ -293,7 +293,7 @@ test("what can't be opened doesn't close what is open", async () => {
   await dropOn(page, "small.jsonl", line({ role: "user", content: "small" }));
   await expect.poll(() => page.locator(".crumb.store").innerText()).toBe("small.jsonl");
   await page.locator("#tab-conversation[aria-selected=true]").waitFor();
-  expect(await page.getByRole("alert").count()).toBe(0);
+  await expect.poll(() => page.getByRole("alert").count()).toBe(0);
   expect(told).toEqual([]);
   await close();
 });
@@ -353,7 +353,7 @@ test("an address that is changed while one arrives at another is followed", asyn
     addresses,
   );
   await page.waitForTimeout(300);
-  expect(await agent.innerText()).toBe("planner");
+  await expect.poll(() => agent.innerText()).toBe("planner");
   expect(new URL(page.url()).hash).toBe(addresses[1]);
   expect(told).toEqual([]);
   await close();

@@ -17,14 +17,14 @@ test("a store that is empty when the page is opened is shown as soon as there is
   const { page, told, close } = await app.open(server.url);
   const waiting = () => page.getByText("The store that is served here has no run yet.").count();
   await expect.poll(waiting).toBe(1);
-  expect(await page.getByRole("alert").count()).toBe(0);
+  await expect.poll(() => page.getByRole("alert").count()).toBe(0);
   // What can't be shown either doesn't end it: a chat, a file that is none, a server that is away for a moment.
   await store.chats.create({ assistantId: "helper" });
   server.tell(await store.lastPosition());
   await expect.poll(server.asked).toBeGreaterThan(1);
   await dropOn(page, "empty.jsonl", "");
   await expect.poll(() => page.getByRole("alert").innerText()).toContain("“empty.jsonl” can't be shown");
-  expect(await waiting()).toBe(1);
+  await expect.poll(() => waiting()).toBe(1);
   const run = await store.runs.start({ session: { title: "First" }, agentName: "coder", messages: [{ role: "user", content: "Begin." }] });
   server.refuse(true);
   const asked = server.asked();
@@ -53,7 +53,7 @@ test("a store that is followed is so after something was dropped that can't be o
   await run.recordMessage({ role: "assistant", content: "Two." });
   server.tell(await store.lastPosition());
   await page.waitForTimeout(300);
-  expect(await lines(page)).toEqual([expect.stringContaining("other")]);
+  await expect.poll(() => lines(page)).toEqual([expect.stringContaining("other")]);
   expect(told).toEqual([]);
   await close();
 });
@@ -102,8 +102,8 @@ test("another, shorter store that is served in its place is followed by each of 
   for (const one of pages) await expect.poll(() => lines(one)).toHaveLength(3);
   await page.waitForTimeout(3000);
   expect(server.beyond()).toBe(refused);
-  for (const one of pages) expect(await one.getByRole("button", { name: "● live" }).count()).toBe(1);
-  for (const one of pages) expect(await one.locator("header").innerText()).not.toMatch(/connection lost|\d new/);
+  for (const one of pages) await expect.poll(() => one.getByRole("button", { name: "● live" }).count()).toBe(1);
+  for (const one of pages) await expect.poll(() => one.locator("header").innerText()).not.toMatch(/connection lost|\d new/);
   await close();
 });
 
@@ -119,7 +119,7 @@ test("a store that the server can't read for a while is followed again once it c
   await expect.poll(server.asked, { timeout: 10_000 }).toBeGreaterThan(asked + 1);
   server.fail(undefined);
   await expect.poll(() => lines(page), { timeout: 10_000 }).toHaveLength(2);
-  expect(await page.getByRole("alert").count()).toBe(0);
+  await expect.poll(() => page.getByRole("alert").count()).toBe(0);
   await page.getByRole("button", { name: "● live" }).waitFor();
   expect(told.filter((line) => !line.includes("500"))).toEqual([]);
   await close();
@@ -136,7 +136,7 @@ test("a store that is made anew in the same folder is opened anew, as soon as th
   onTestFinished(() => anew.close());
   server.tell(last + 1);
   await expect.poll(() => page.getByText("The store that is served here has no run yet.").count(), { timeout: 20_000 }).toBe(1);
-  expect(await page.getByRole("alert").innerText()).toContain("Another store is served here now");
+  await expect.poll(() => page.getByRole("alert").innerText()).toContain("Another store is served here now");
   await anew.runs.start({ session: { title: "Anew" }, agentName: "coder", messages: [{ role: "user", content: "Anew." }] });
   server.tell(await anew.lastPosition());
   await expect.poll(() => lines(page), { timeout: 20_000 }).toEqual([expect.stringContaining("Anew.")]);
@@ -208,7 +208,7 @@ test("what is looked into gets its result, and loses what is taken out of the st
   await page.locator('.conversation [role="listitem"]').nth(1).locator("button").first().click();
   const inspector = page.getByRole("complementary", { name: "The selected event" });
   await expect.poll(() => inspector.locator("h2").innerText()).toBe("ls");
-  expect(await inspector.getByRole("tab").allInnerTexts()).not.toContain("output");
+  await expect.poll(() => inspector.getByRole("tab").allInnerTexts()).not.toContain("output");
   await run.recordToolResult({ toolCallId: "c", output: "a.txt" });
   server.tell(await store.lastPosition());
   await expect.poll(() => inspector.getByRole("tab").allInnerTexts()).toContain("output");
@@ -251,13 +251,13 @@ test("a store that is served is there at once; what is new comes below, or waits
   await expect.poll(() => lines(page)).toEqual([expect.stringContaining("Begin."), expect.stringContaining("This is new.")]);
   // The moment and the timeline have come along.
   await expect.poll(() => page.locator("#position").inputValue()).toBe(String(await store.lastPosition()));
-  expect(await page.getByRole("button", { name: "whole run" }).count()).toBe(0);
-  expect(await page.locator(".row.selected").innerText()).toContain("Begin.");
+  await expect.poll(() => page.getByRole("button", { name: "whole run" }).count()).toBe(0);
+  await expect.poll(() => page.locator(".row.selected").innerText()).toContain("Begin.");
   await page.keyboard.press("l");
   await run.recordMessage({ role: "assistant", content: "And this waits." });
   server.tell(await store.lastPosition());
   await page.getByRole("button", { name: "1 new", exact: true }).waitFor();
-  expect(await lines(page)).toHaveLength(2);
+  await expect.poll(() => lines(page)).toHaveLength(2);
   await page.getByRole("button", { name: "1 new", exact: true }).click();
   await expect.poll(() => lines(page)).toHaveLength(3);
   // What is as it was isn't sent again.
@@ -284,7 +284,7 @@ test("what comes below what is read is counted, and gone to with a click", async
     server.tell(await store.lastPosition());
     const below = page.getByRole("button", { name: "2 new ↓" });
     await below.waitFor();
-    expect(await list.evaluate((list) => list.scrollTop)).toBe(0);
+    await expect.poll(() => list.evaluate((list) => list.scrollTop)).toBe(0);
     await below.click();
     await page.locator("#view").getByText(`Two. ${view}`).waitFor();
     await expect.poll(() => page.getByRole("button", { name: /new ↓/ }).count()).toBe(0);
@@ -334,8 +334,8 @@ test("what is dropped while the store that is served is sent stays", async () =>
   await expect.poll(() => lines(page)).toEqual([expect.stringContaining("other")]);
   release();
   await page.waitForTimeout(500);
-  expect(await lines(page)).toEqual([expect.stringContaining("other")]);
-  expect(await page.getByRole("button", { name: "● live" }).count()).toBe(0);
+  await expect.poll(() => lines(page)).toEqual([expect.stringContaining("other")]);
+  await expect.poll(() => page.getByRole("button", { name: "● live" }).count()).toBe(0);
   await close();
 });
 
@@ -365,12 +365,12 @@ test("a run that was resumed leads to the one that went on with it, and back", a
   await page.locator(".conversation").getByText("Begin.").click();
   const facts = page.locator(".inspector dl");
   await expect.poll(() => facts.innerText()).toContain(run.id);
-  expect(await facts.innerText()).not.toContain("goes on from");
+  await expect.poll(() => facts.innerText()).not.toContain("goes on from");
   await facts.getByRole("button", { name: recorder.id }).click();
   await expect.poll(() => page.locator(".inspector h2").innerText()).toBe("run started");
   await facts.getByRole("button", { name: run.id }).click();
   await facts.getByRole("button", { name: recorder.id }).waitFor();
-  expect(await facts.innerText()).toMatch(/resumed by\s/);
+  await expect.poll(() => facts.innerText()).toMatch(/resumed by\s/);
   expect(told).toEqual([]);
   await close();
 });
@@ -396,7 +396,7 @@ test("an agent that is gone to while what is new is read stays the one that is l
   server.tell(await store.lastPosition());
   await expect.poll(async () => (await lines(page)).join()).toContain("It holds.");
   await page.waitForTimeout(300);
-  expect(await page.locator(".crumb.agent").innerText()).toBe("tester");
+  await expect.poll(() => page.locator(".crumb.agent").innerText()).toBe("tester");
   expect(told).toEqual([]);
   await close();
 });
@@ -415,7 +415,7 @@ test("what comes doesn't take one back to the event that is selected", async () 
   server.tell(await store.lastPosition());
   await page.getByRole("button", { name: "1 new ↓" }).waitFor();
   await page.waitForTimeout(300);
-  expect(await list.evaluate((list) => list.scrollTop)).toBe(2000);
+  await expect.poll(() => list.evaluate((list) => list.scrollTop)).toBe(2000);
   await close();
 });
 
@@ -450,7 +450,7 @@ test("whoever scrolls before it is known where the selected event stands stays t
     await expect.poll(top).toBeGreaterThan(1500);
     expect(await page.evaluate("answer()")).toBeGreaterThan(0);
     await page.waitForTimeout(300);
-    expect(await top()).toBeGreaterThan(1500);
+    await expect.poll(() => top()).toBeGreaterThan(1500);
   }
   expect(told).toEqual([]);
   await close();

@@ -11,9 +11,9 @@ export interface Watched {
 }
 
 /**
- * How many times slower than this machine the pages run, and what they ask of their worker is asked later, by as
- * many times 10 ms: what a test reads once, before it is all there, is found with `RUNLOG_SLOW=20`, and otherwise once in
- * hundreds, on a machine that has other work.
+ * How many times slower than this machine the pages run, and what they ask of their worker is asked later, by up to as
+ * many times 20 ms: what a test reads once, before it is all there, is found with `RUNLOG_SLOW=20`, and otherwise once in
+ * hundreds, on a machine that has other work. A test that reads a page waits for what it expects, with `expect.poll`.
  */
 const slowed = Number(process.env["RUNLOG_SLOW"] ?? 1);
 
@@ -58,13 +58,17 @@ export function viewer() {
 
 async function slow(page: Page): Promise<void> {
   await (await page.context().newCDPSession(page)).send("Emulation.setCPUThrottlingRate", { rate: slowed });
-  await page.addInitScript((ms) => {
+  await page.addInitScript((most) => {
     globalThis.Worker = class extends Worker {
+      /** When the message before is sent: none overtakes another. */
+      private sent = 0;
       override postMessage(message: unknown, given?: Transferable[] | StructuredSerializeOptions): void {
-        setTimeout(() => super.postMessage(message, given as Transferable[]), ms);
+        const now = performance.now();
+        this.sent = Math.max(this.sent, now + Math.random() * most);
+        setTimeout(() => super.postMessage(message, given as Transferable[]), this.sent - now);
       }
     };
-  }, slowed * 10);
+  }, slowed * 20);
 }
 
 /** The conversation's lines, as text. */

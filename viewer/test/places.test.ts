@@ -15,25 +15,25 @@ test("each number of an event has one name everywhere, which says what it is", a
     expect(await term.getAttribute("title")).toMatch(/\.$/);
     return term.locator("xpath=following-sibling::dd[1]").innerText();
   };
-  await expect.poll(() => page.locator(".moments").innerText()).not.toBe("moment 106 of 106");
+  await expect.poll(() => page.locator("aside.inspector").innerText()).toContain("I'll write the test first");
   const [position, sequence, moment] = [await factOf("position"), await factOf("sequence"), await factOf("moment")];
   // The place in the log: of the scrubber, of a row of the events, and in the address.
-  expect(await page.locator("#position").inputValue()).toBe(position);
+  await expect.poll(() => page.locator("#position").inputValue()).toBe(position);
   expect(page.url()).toContain(`event=${position}`);
   // The number in the agent's conversation.
   const number = page.locator(".conversation .row.selected .number");
-  expect(await number.innerText()).toBe(sequence);
+  await expect.poll(() => number.innerText()).toBe(sequence);
   expect(sequence).toMatch(/^#\d+$/);
   // How much had happened.
   expect(moment).toMatch(/^\d+ of 106$/);
-  expect(await page.locator(".moments").innerText()).toBe(`moment ${moment}`);
-  for (const place of [number, page.locator(".moments"), page.locator("label.position")]) expect(await place.getAttribute("title")).toMatch(/\.$/);
+  await expect.poll(() => page.locator(".moments").innerText()).toBe(`moment ${moment}`);
+  for (const place of [number, page.locator(".moments"), page.locator("label.position")]) await expect.poll(() => place.getAttribute("title")).toMatch(/\.$/);
   await page.locator("#tab-events").click();
-  expect(await page.locator(".events .row.selected .position").innerText()).toBe(position);
+  await expect.poll(() => page.locator(".events .row.selected .position").innerText()).toBe(position);
   // Forks and snapshots are told by numbers of conversations.
   await page.getByRole("treeitem", { name: /With the date made/ }).click();
   await expect.poll(() => page.locator(".facts .from").innerText()).toContain("forked at #22 from");
-  expect(await page.getByRole("treeitem", { name: /With the date made/ }).innerText()).toContain("#22");
+  await expect.poll(() => page.getByRole("treeitem", { name: /With the date made/ }).innerText()).toContain("#22");
   await page.keyboard.press("?");
   await expect.poll(() => page.getByRole("dialog", { name: "Keys" }).innerText()).toContain("had happened by then");
   expect(told).toEqual([]);
@@ -119,12 +119,12 @@ test("the inspector says where the event isn't in the list that is shown, and wh
 test("a comparison says that it goes to both ends, wherever the scrubber is, and what comes after that is fainter", async () => {
   const { page, told, close } = await app.open("?example#tab=compare");
   await page.locator(".compare .added").first().waitFor();
-  expect(await page.locator(".then").count()).toBe(0);
-  expect(await page.locator(".compare .later").count()).toBe(0);
+  await expect.poll(() => page.locator(".then").count()).toBe(0);
+  await expect.poll(() => page.locator(".compare .later").count()).toBe(0);
   const pairs = await page.locator(".compare .pair").count();
   await page.keyboard.press("Home");
   await expect.poll(() => page.locator(".then").innerText()).toContain("Both are compared to their ends. What came after the beginning is fainter.");
-  expect(await page.locator(".compare .pair").count()).toBe(pairs);
+  await expect.poll(() => page.locator(".compare .pair").count()).toBe(pairs);
   const events = await page.locator(".compare .event").count();
   await expect.poll(() => page.locator(".compare .event.later").count()).toBe(events);
   await page.keyboard.press("End");
@@ -138,7 +138,7 @@ test("a comparison says that it goes to both ends, wherever the scrubber is, and
   await page.keyboard.press("Home");
   await expect.poll(() => page.locator(".compare .head h2").last().innerText()).toContain("ci-helper");
   await expect.poll(() => page.locator(".compare .pair > .side:first-child .event:not(.later)").count()).toBe(0);
-  expect(await page.locator(".compare .pair > .side:last-child .event.later").count()).toBe(0);
+  await expect.poll(() => page.locator(".compare .pair > .side:last-child .event.later").count()).toBe(0);
   await page.locator(".then").getByRole("button", { name: "to the end" }).click();
   await expect.poll(() => page.locator(".compare .later").count()).toBe(0);
   expect(told).toEqual([]);

@@ -40,7 +40,7 @@ test("a text that is dropped leaves the recording open, and goes into a field", 
   expect(await drop("#search")).toEqual([true, false]);
   await page.waitForTimeout(100);
   expect((await lines(page)).length).toBeGreaterThan(5);
-  expect(await page.getByRole("alert").count()).toBe(0);
+  await expect.poll(() => page.getByRole("alert").count()).toBe(0);
   expect(told).toEqual([]);
   await close();
 });
@@ -70,14 +70,14 @@ test("chips that have no room beside the search have a line of their own", async
   const line = await middle("#search");
   expect(Math.abs((await middle("header .filter")) - line)).toBeLessThan(3);
   expect(Math.abs((await middle("header .ends")) - line)).toBeLessThan(3);
-  expect(await middle("header .chip")).toBeGreaterThan(line + 16);
+  await expect.poll(() => middle("header .chip")).toBeGreaterThan(line + 16);
   await close();
 });
 
 test("arrows select in the list without a click into it", async () => {
   const { page, close } = await app.open();
   await page.getByText("I'll look at the project first.").waitFor();
-  expect(await page.locator("aside.inspector").innerText()).toContain("↓");
+  await expect.poll(() => page.locator("aside.inspector").innerText()).toContain("↓");
   await page.keyboard.press("ArrowDown");
   await expect.poll(() => page.locator(".row.selected").innerText()).toContain("system");
   await page.keyboard.press("ArrowDown");
@@ -132,7 +132,7 @@ test("below 700 px the drawer lies between the header and the end of the page, a
   expect(drawer.y + drawer.height).toBe(860);
   await page.mouse.click(400, 500);
   await expect.poll(() => page.getByRole("treeitem").count()).toBe(0);
-  expect(await page.locator(".inspector.sheet").count()).toBe(0);
+  await expect.poll(() => page.locator(".inspector.sheet").count()).toBe(0);
   await close();
 });
 
@@ -146,7 +146,7 @@ test("a fork is gone through from its beginning: what it inherits comes as it wa
     await page.keyboard.press("ArrowRight");
     await expect.poll(async () => (await lines(page)).length).toBe(event + 1);
   }
-  expect(await page.locator(".then").innerText()).toContain("Before there was this fork: what it has of “Invoices are dated a day early”");
+  await expect.poll(() => page.locator(".then").innerText()).toContain("Before there was this fork: what it has of “Invoices are dated a day early”");
   await page.keyboard.press("End");
   await expect.poll(() => page.locator(".then").count()).toBe(0);
   await close();
@@ -163,7 +163,7 @@ test("a transcript without times tells none; a list of things is told by what th
   ];
   await pick(page, [{ name: "chat.jsonl", text: messages.map((message) => JSON.stringify(message)).join("\n") }]);
   await expect.poll(async () => (await lines(page)).join("\n")).toContain("Read the code, Write a test");
-  expect(await page.getByRole("treeitem").allInnerTexts()).not.toContainEqual(expect.stringMatching(/\d ms/));
+  await expect.poll(() => page.getByRole("treeitem").allInnerTexts()).not.toContainEqual(expect.stringMatching(/\d ms/));
   await close();
 });
 
@@ -173,10 +173,10 @@ test("colours behind texts, turned about, and of the 256 are rendered", async ()
   await pick(page, [{ name: "colours.jsonl", text: JSON.stringify({ role: "user", content: output }) }]);
   const styleOf = (text: string) => page.locator(".conversation .text span", { hasText: text }).first().getAttribute("class");
   await page.locator(".conversation .text").waitFor();
-  expect(await styleOf("FAIL")).toBe("ansi-on-1 ansi-bold");
-  expect(await styleOf("PASS")).toBe("ansi-on-2");
-  expect(await styleOf("red")).toBe("ansi-1");
-  expect(await styleOf("green")).toBe("ansi-2");
+  await expect.poll(() => styleOf("FAIL")).toBe("ansi-on-1 ansi-bold");
+  await expect.poll(() => styleOf("PASS")).toBe("ansi-on-2");
+  await expect.poll(() => styleOf("red")).toBe("ansi-1");
+  await expect.poll(() => styleOf("green")).toBe("ansi-2");
   expect((await lines(page)).join()).toContain("FAIL   PASS  red green plain");
   expect(told).toEqual([]);
   await close();
@@ -249,7 +249,7 @@ test("a call that is opened in place on a narrow page isn't covered by the inspe
   await page.locator(".call.open pre.failed").waitFor();
   await page.getByRole("button", { name: "show all 14 lines" }).click();
   await page.locator(".row.selected .call.open").waitFor();
-  expect(await page.locator(".inspector.sheet").count()).toBe(0);
+  await expect.poll(() => page.locator(".inspector.sheet").count()).toBe(0);
   await close();
 });
 
@@ -261,7 +261,7 @@ test("a press beside the filters closes them, one on a filter or their button do
   await button.click();
   await filters.getByRole("button", { name: "failed" }).click();
   await page.locator("header .chips .chip").waitFor();
-  expect(await filters.count()).toBe(1);
+  await expect.poll(() => filters.count()).toBe(1);
   await button.click();
   await expect.poll(() => filters.count()).toBe(0);
   await button.click();
@@ -281,7 +281,7 @@ test("views that are left while they go to a row fail nowhere", async () => {
   }
   await page.waitForTimeout(300);
   expect(told).toEqual([]);
-  expect(await page.getByRole("alert").count()).toBe(0);
+  await expect.poll(() => page.getByRole("alert").count()).toBe(0);
   await close();
 });
 
@@ -296,7 +296,7 @@ test("on a narrow page the view that is shown has its tab in view, and nothing i
   expect(when.x + when.width).toBeLessThanOrEqual(380);
   await page.locator("#tab-steps").click();
   // How many calls of a step failed is what one looks for.
-  expect(await page.locator(".steps .row .failed").allInnerTexts()).toContain("1");
+  await expect.poll(() => page.locator(".steps .row .failed").allInnerTexts()).toContain("1");
   await close();
 });
 
@@ -307,10 +307,10 @@ test("on a low page the list has most of the room, and the timeline comes when i
     await page.setViewportSize({ width, height: 256 });
     await expect.poll(async () => (await boxOf(page, "#view")).height).toBeGreaterThan(105);
     expect((await page.locator("footer").boundingBox())?.height).toBeLessThan(40);
-    expect(await page.locator("#timeline").getAttribute("tabindex")).toBe("-1");
+    await expect.poll(() => page.locator("#timeline").getAttribute("tabindex")).toBe("-1");
     await page.keyboard.press("t");
     await expect.poll(async () => (await boxOf(page, "footer")).height).toBeGreaterThan(95);
-    expect(await page.locator("#timeline").evaluate((canvas) => canvas === document.activeElement)).toBe(true);
+    await expect.poll(() => page.locator("#timeline").evaluate((canvas) => canvas === document.activeElement)).toBe(true);
     await page.keyboard.press("3");
   }
   // It is as it was where there is room for it, and never more than a part of the page.
@@ -348,7 +348,7 @@ test("rows say which of all they are, though few of them are on the page", async
     await expect.poll(async () => (await numbers()).at(-1)?.[0]).toBeGreaterThan(20);
     const [place, total] = (await numbers()).at(-1) ?? [];
     expect(place).toBe(total);
-    expect(await rows.count()).toBeLessThan(total ?? 0);
+    await expect.poll(() => rows.count()).toBeLessThan(total ?? 0);
   }
   await close();
 });

@@ -20,8 +20,8 @@ test("lines that break off, are no JSON or no message are told of, and the other
   const { page, told, said, close } = await picked("cut.jsonl", [user("first"), cut("middle"), user("third"), { role: "critic", content: "No role that is known." }, "", cut("the end")]);
   await expect.poll(said).toEqual(["#1 user first", "#2 user third"]);
   const alert = page.getByRole("alert");
-  expect(await alert.innerText()).toContain("Of “cut.jsonl” lines 2, 6 are no JSON, or break off, and aren't shown.");
-  expect(await alert.innerText()).toContain("Of “cut.jsonl” line 4 has what is no message, which isn't shown.");
+  await expect.poll(() => alert.innerText()).toContain("Of “cut.jsonl” lines 2, 6 are no JSON, or break off, and aren't shown.");
+  await expect.poll(() => alert.innerText()).toContain("Of “cut.jsonl” line 4 has what is no message, which isn't shown.");
   expect(told).toEqual([]);
   await close();
 });
@@ -29,7 +29,7 @@ test("lines that break off, are no JSON or no message are told of, and the other
 test("what a model of Gemini's says is shown, as the assistant's", async () => {
   const { page, said, close } = await picked("gemini.jsonl", [{ role: "user", parts: [{ text: "Question." }] }, { role: "model", parts: [{ text: "Answer." }] }]);
   await expect.poll(said).toEqual(["#1 user Question.", "#2 assistant Answer."]);
-  expect(await page.getByRole("alert").count()).toBe(0);
+  await expect.poll(() => page.getByRole("alert").count()).toBe(0);
   await close();
 });
 
@@ -54,7 +54,7 @@ test("a session of Claude Code's with one line is shown; notes of its own aren't
   for (const values of [[spoken], [{ type: "summary", summary: "S", leafUuid: "x" }, spoken]]) {
     const { page, said, close } = await picked("claude.jsonl", values);
     await expect.poll(said).toEqual(["#1 user Hello."]);
-    expect(await page.getByRole("alert").count()).toBe(0);
+    await expect.poll(() => page.getByRole("alert").count()).toBe(0);
     await close();
   }
 });

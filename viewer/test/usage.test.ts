@@ -42,8 +42,8 @@ test("why the newest request of a chat failed is told, until another is begun", 
   const request = await begin("r1");
   await request.describe({ usage: { inputTokens: 5, outputTokens: 6 } });
   await request.finish({ failed: new Error("no ticket") });
-  expect(await laneNow()).toMatchObject({ error: expect.stringContaining("no ticket"), status: "failed", errors: 1, tokens: 11 });
+  await expect.poll(() => laneNow()).toMatchObject({ error: expect.stringContaining("no ticket"), status: "failed", errors: 1, tokens: 11 });
   await begin("r2");
-  expect(await laneNow()).toMatchObject({ error: undefined, status: "running" });
+  await expect.poll(() => laneNow()).toMatchObject({ error: undefined, status: "running" });
   await store.close();
 });

@@ -13,10 +13,10 @@ test("an empty list names no cause that isn't so", async () => {
   const { page, told, close } = await app.open(server.url);
   const list = page.locator("#view");
   await expect.poll(() => list.innerText()).toContain("This agent hasn't been asked anything.");
-  expect(await list.innerText()).not.toContain("Press");
+  await expect.poll(() => list.innerText()).not.toContain("Press");
   await page.locator("#tab-events").click();
   await expect.poll(() => list.innerText()).toContain("Nothing was recorded here yet.");
-  expect(await list.innerText()).not.toContain("filter");
+  await expect.poll(() => list.innerText()).not.toContain("filter");
   expect(told).toEqual([]);
   await close();
 });
@@ -31,7 +31,7 @@ test("above the events of all agents stands how many these are", async () => {
   // The list may still be that of the conversation for a moment.
   await expect.poll(() => page.getByRole("option").count()).toBeGreaterThan(2);
   const count = await page.getByRole("option").count();
-  expect(await facts.innerText()).toContain(`${count} events`);
+  await expect.poll(() => facts.innerText()).toContain(`${count} events`);
   await close();
 });
 
@@ -42,7 +42,7 @@ test("a text as long as the store takes is searched for", async () => {
   await page.getByRole("searchbox").first().fill("(x".repeat(25_000));
   await expect.poll(() => page.locator("header .hits").innerText()).toBe("0");
   expect((await lines(page)).join()).toContain("A needle.");
-  expect(await page.getByRole("alert").count()).toBe(0);
+  await expect.poll(() => page.getByRole("alert").count()).toBe(0);
   expect(told).toEqual([]);
   await close();
 });
