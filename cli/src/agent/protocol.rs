@@ -113,114 +113,96 @@ impl FromAgent {
     /// # Errors
     /// The refusal to send to the agent.
     pub(crate) fn read(line: &[u8], number: u64) -> Result<Self, Refusal> {
-        let refusal = |id, code, message| Refusal::new(id, number, code, message);
-        if !line.trim_ascii_start().starts_with(b"{") {
-            return Err(refusal(
-                None,
-                "invalid_json",
-                "a line is a JSON object with a `type`".to_owned(),
-            ));
-        }
-        let fields: Fields<'_> = match serde_json::from_slice(line) {
-            Ok(fields) => fields,
-            Err(error) => {
-                let code = if error.is_data() {
-                    "invalid_message"
-                } else {
-                    "invalid_json"
-                };
-                // The other fields can't be read, but the line's type can.
-                let is_done =
-                    serde_json::from_slice::<OfType>(line).is_ok_and(|of| of.kind == "done");
-                return Err(Refusal {
-                    is_done,
-                    ..refusal(None, code, error.to_string())
-                });
-            }
-        };
+        let fields = fields_of(line).map_err(|(is_done, (code, message))| Refusal {
+            is_done,
+            ..Refusal::new(None, number, code, message)
+        })?;
         let id = fields.id.and_then(raw);
-        let events = match fields.kind.as_deref() {
-            Some("message") => message(&fields),
-            Some("event") => event(&fields),
-            Some("step") => return Ok(Self::Step { id }),
+        let kind = fields.kind.as_deref();
+        let is_done = kind == Some("done");
+        let is_echo = kind.is_some_and(|kind| ONLY_TO_AGENT.contains(&kind));
+        Self::of(fields, id.clone(), number).map_err(|(code, message)| Refusal {
+            is_done,
+            is_echo,
+            ..Refusal::new(id, number, code, message)
+        })
+    }
+
+    fn of(fields: Fields<'_>, id: Option<RawJson>, line: u64) -> Result<Self, Wrong> {
+        match fields.kind.as_deref() {
+            Some("hello") => hello(&fields),
+            Some("message") => record(id, message(&fields)?, fields.key),
+            Some("event") => record(id, event(&fields)?, fields.key),
+            Some("step") => Ok(Self::Step { id }),
             Some("describe") => {
                 let details = RunDetails {
                     usage: fields.usage.and_then(raw),
                     metadata: fields.metadata.and_then(raw),
                 };
-                return match details.check().map_err(wrong) {
-                    Ok(()) => Ok(Self::Describe { id, details }),
-                    Err((code, message)) => Err(refusal(id, code, message)),
-                };
+                details.check().map_err(wrong)?;
+                Ok(Self::Describe { id, details })
             }
-            Some("list_available_agents") => {
-                return Ok(Self::Ask(Ask {
-                    id,
-                    line: number,
-                    what: Asked::List,
-                }));
-            }
+            Some("list_available_agents") => Ok(Self::Ask(Ask {
+                id,
+                line,
+                what: Asked::List,
+            })),
             Some("spawn_agents") => {
-                let asked =
-                    spawn(&fields).map_err(|(code, message)| refusal(id.clone(), code, message));
-                return asked.map(|what| {
-                    Self::Ask(Ask {
-                        id,
-                        line: number,
-                        what,
-                    })
-                });
+                let what = spawn(&fields)?;
+                Ok(Self::Ask(Ask { id, line, what }))
             }
-            Some("done") => {
-                let done = done(fields);
-                let refused = |(code, message)| Refusal {
-                    is_done: true,
-                    ..refusal(id, code, message)
-                };
-                return done.map(Self::Done).map_err(refused);
-            }
-            Some("hello") => {
-                let version = fields.protocol.map_or("none", RawValue::get);
-                if version == PROTOCOL.to_string() {
-                    return Ok(Self::Hello {
-                        commands: fields.commands.unwrap_or(false),
-                    });
-                }
-                let message =
-                    format!("this is protocol version {PROTOCOL}; the agent asks for {version}");
-                return Err(refusal(id, UNSUPPORTED_PROTOCOL, message));
-            }
+            Some("done") => done(fields).map(Self::Done),
             Some(other) => {
                 let message = format!(
                     "{other:?} is none of hello, message, event, step, describe, list_available_agents, spawn_agents, done"
                 );
-                return Err(Refusal {
-                    is_echo: ONLY_TO_AGENT.contains(&other),
-                    ..refusal(id, "unknown_type", message)
-                });
+                Err(("unknown_type", message))
             }
-            None => {
-                return Err(refusal(
-                    id,
-                    "invalid_message",
-                    "the line has no `type`".to_owned(),
-                ));
-            }
-        };
-        let events =
-            events.and_then(|events| check(fields.key.as_deref(), &events).map(|()| events));
-        match events {
-            Ok(events) => Ok(Self::Record {
-                id,
-                key: fields.key,
-                events,
-            }),
-            Err((code, message)) => Err(refusal(id, code, message)),
+            None => Err(("invalid_message", "the line has no `type`".to_owned())),
         }
     }
 }
 
+/// A code, and what it is about.
 type Wrong = (&'static str, String);
+
+/// The fields of a line; of one that has none to read, also whether it was to be the agent's last.
+fn fields_of(line: &[u8]) -> Result<Fields<'_>, (bool, Wrong)> {
+    if !line.trim_ascii_start().starts_with(b"{") {
+        let message = "a line is a JSON object with a `type`".to_owned();
+        return Err((false, ("invalid_json", message)));
+    }
+    serde_json::from_slice(line).map_err(|error| {
+        let code = if error.is_data() {
+            "invalid_message"
+        } else {
+            "invalid_json"
+        };
+        // The other fields can't be read, but the line's type can.
+        let is_done = serde_json::from_slice::<OfType>(line).is_ok_and(|of| of.kind == "done");
+        (is_done, (code, error.to_string()))
+    })
+}
+
+fn hello(fields: &Fields<'_>) -> Result<FromAgent, Wrong> {
+    let version = fields.protocol.map_or("none", RawValue::get);
+    if version != PROTOCOL.to_string() {
+        let message = format!("this is protocol version {PROTOCOL}; the agent asks for {version}");
+        return Err((UNSUPPORTED_PROTOCOL, message));
+    }
+    Ok(FromAgent::Hello {
+        commands: fields.commands.unwrap_or(false),
+    })
+}
+
+fn record(
+    id: Option<RawJson>,
+    events: Vec<NewContextEvent>,
+    key: Option<String>,
+) -> Result<FromAgent, Wrong> {
+    check(key.as_deref(), &events)?;
+    Ok(FromAgent::Record { id, key, events })
+}
 
 fn message(fields: &Fields<'_>) -> Result<Vec<NewContextEvent>, Wrong> {
     let message = fields

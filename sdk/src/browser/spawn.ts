@@ -23,120 +23,161 @@ export interface Remote {
  * @internal
  */
 export async function spawnWorker(worker: WorkerPort, module: Promise<WebAssembly.Module | undefined>, onEnded: () => void, silentMs?: number): Promise<Remote> {
-  let listener: (parts: Part[]) => void = () => {};
-  let endListener: (why: string) => void = () => {};
-  const asked = new Map<number, (answer: Extract<FromWorker, { type: "answer" }>) => void>();
-  let lastTicket = 0;
-  let lastAppend = 0;
-  let failure: Failure | undefined;
+  const connection = new Connection(worker, onEnded);
+  await connection.begin(module, silentMs);
+  return {
+    binding: new RemoteBinding(connection),
+    unmount: (path) => connection.tell({ type: "unmount", path }),
+    mount: async (mount) => (await connection.ask({ ask: "mount", mount })) as string,
+    figures: async (path) => (await connection.ask({ ask: "figures", path })) as ReadFigures | undefined,
+  };
+}
 
-  const send = (message: ToWorker, transfer: Transferable[] = []) => {
-    if (failure !== undefined) throw new Error(failure.message);
-    worker.postMessage({ runlog: message } satisfies Envelope<ToWorker>, transfer);
-  };
-  /** The worker is gone, and what was asked of it: nobody knows what of that was done. With it go its locks and open files. */
-  const fail = (why: Failure) => {
-    if (failure !== undefined) return;
-    failure = why;
-    worker.terminate();
-    onEnded();
-    endListener(why.message);
-    for (const [id, done] of asked) done({ type: "answer", id, failure: why });
-    asked.clear();
-  };
-  const { promise: ready, resolve: isReady, reject: isNotReady } = withResolvers();
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const receive = (message: FromWorker) => {
+/** The messages to a worker and from it, until it fails. */
+class Connection {
+  onReplies: (parts: Part[]) => void = () => {};
+  onEnded: (why: string) => void = () => {};
+  private readonly ready = withResolvers();
+  private readonly asked = new Map<number, (answer: Extract<FromWorker, { type: "answer" }>) => void>();
+  private lastTicket = 0;
+  private failure: Failure | undefined;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(
+    private readonly worker: WorkerPort,
+    private readonly onGone: () => void,
+  ) {
+    worker.addEventListener("message", ({ data }: MessageEvent<Partial<Envelope<FromWorker>> | null>) => {
+      if (data?.runlog !== undefined) this.receive(data.runlog);
+    });
+    worker.addEventListener("error", (event) => {
+      event.preventDefault();
+      // Of a script that can't be loaded browsers tell no more than that, some by an event without a message.
+      const said = (event as Partial<ErrorEvent>).message ?? "";
+      const code = said === "" ? "io" : "internal";
+      this.receive({ type: "failed", failure: { code, message: `Runlog's worker failed: ${said === "" ? "its script could not be loaded" : said}` } });
+    });
+  }
+
+  async begin(module: Promise<WebAssembly.Module | undefined>, silentMs: number | undefined): Promise<void> {
+    module.then(
+      (module) => {
+        if (this.failure !== undefined) return;
+        this.send({ type: "init", module });
+        if (silentMs === undefined) return;
+        const message = `the worker that was given has said nothing for ${silentMs / 1000} s; make it from runlog/worker`;
+        this.timer = setTimeout(() => this.receive({ type: "failed", failure: { code: "io", message } }), silentMs);
+      },
+      (error: unknown) => this.receive({ type: "failed", failure: failureOf(error) }),
+    );
+    await this.ready.promise.finally(() => clearTimeout(this.timer));
+  }
+
+  nextTicket(): number {
+    this.lastTicket += 1;
+    return this.lastTicket;
+  }
+
+  send(message: ToWorker, transfer: Transferable[] = []): void {
+    if (this.failure !== undefined) throw new Error(this.failure.message);
+    this.worker.postMessage({ runlog: message } satisfies Envelope<ToWorker>, transfer);
+  }
+
+  /** Sends what a worker that is gone needs not be told: everything was let go with it. */
+  tell(message: ToWorker): void {
+    if (this.failure === undefined) this.send(message);
+  }
+
+  ask(ask: Ask): Promise<unknown> {
+    const id = this.nextTicket();
+    return new Promise((resolve, reject) => {
+      this.asked.set(id, ({ answer, failure }) => (failure === undefined ? resolve(answer) : reject(errorOf(failure))));
+      this.send({ type: "ask", id, ask });
+    });
+  }
+
+  private receive(message: FromWorker): void {
     switch (message.type) {
       case "begun":
         // From here on it takes as long as it takes: the module may still have to be fetched.
-        clearTimeout(timer);
+        clearTimeout(this.timer);
         break;
       case "ready":
-        isReady();
+        this.ready.resolve();
         // A worker that is terminated tells nothing; the browser gives its lock to whoever waits for it.
         if (message.lock !== undefined) {
-          const gone = () => fail({ code: "internal", message: "Runlog's worker was terminated" });
+          const gone = () => this.fail({ code: "internal", message: "Runlog's worker was terminated" });
           navigator.locks.request(message.lock, gone).catch(() => {});
         }
         break;
       case "failed":
-        isNotReady(errorOf(message.failure));
-        fail(message.failure);
+        this.ready.reject(errorOf(message.failure));
+        this.fail(message.failure);
         break;
       case "replies":
-        listener(message.parts);
+        this.onReplies(message.parts);
         break;
       case "answer":
-        asked.get(message.id)?.(message);
-        asked.delete(message.id);
+        this.asked.get(message.id)?.(message);
+        this.asked.delete(message.id);
         break;
     }
-  };
-  worker.addEventListener("message", ({ data }: MessageEvent<Partial<Envelope<FromWorker>> | null>) => {
-    if (data?.runlog !== undefined) receive(data.runlog);
-  });
-  worker.addEventListener("error", (event) => {
-    event.preventDefault();
-    // Of a script that can't be loaded browsers tell no more than that, some by an event without a message.
-    const said = (event as Partial<ErrorEvent>).message ?? "";
-    const code = said === "" ? "io" : "internal";
-    receive({ type: "failed", failure: { code, message: `Runlog's worker failed: ${said === "" ? "its script could not be loaded" : said}` } });
-  });
-  module.then(
-    (module) => {
-      if (failure !== undefined) return;
-      send({ type: "init", module });
-      if (silentMs === undefined) return;
-      const message = `the worker that was given has said nothing for ${silentMs / 1000} s; make it from runlog/worker`;
-      timer = setTimeout(() => receive({ type: "failed", failure: { code: "io", message } }), silentMs);
-    },
-    (error: unknown) => receive({ type: "failed", failure: failureOf(error) }),
-  );
-  await ready.finally(() => clearTimeout(timer));
+  }
 
-  const ask = (what: Ask) => {
-    lastTicket += 1;
-    const id = lastTicket;
-    return new Promise((resolve, reject) => {
-      asked.set(id, ({ answer, failure }) => (failure === undefined ? resolve(answer) : reject(errorOf(failure))));
-      send({ type: "ask", id, ask: what });
-    });
-  };
-  return {
-    binding: {
-      call(handle, method, args, data) {
-        lastTicket += 1;
-        send({ type: "call", ticket: lastTicket, handle, method, args, data });
-        return lastTicket;
-      },
-      append(packed, count) {
-        const first = lastAppend + 1;
-        lastAppend += count;
-        // The queue uses its memory again at once.
-        const copy = packed.slice();
-        send({ type: "append", packed: copy }, [copy.buffer]);
-        return [first];
-      },
-      cancel(ticket) {
-        if (failure === undefined) send({ type: "cancel", ticket });
-        return true;
-      },
-      release(handle) {
-        // With the worker everything is let go.
-        if (failure === undefined) send({ type: "release", handle });
-      },
-      isBusy: () => false,
-      onReplies: (to) => void (listener = to),
-      onEnded: (to) => void (endListener = to),
-      keepAlive: () => {},
-    },
-    unmount(path) {
-      if (failure === undefined) send({ type: "unmount", path });
-    },
-    mount: async (mount) => (await ask({ ask: "mount", mount })) as string,
-    figures: async (path) => (await ask({ ask: "figures", path })) as ReadFigures | undefined,
-  };
+  /** The worker is gone, and what was asked of it: nobody knows what of that was done. With it go its locks and open files. */
+  private fail(why: Failure): void {
+    if (this.failure !== undefined) return;
+    this.failure = why;
+    this.worker.terminate();
+    this.onGone();
+    this.onEnded(why.message);
+    for (const [id, done] of this.asked) done({ type: "answer", id, failure: why });
+    this.asked.clear();
+  }
+}
+
+class RemoteBinding implements Binding {
+  private lastAppend = 0;
+
+  constructor(private readonly connection: Connection) {}
+
+  call(handle: number, method: string, args: string, data?: Uint8Array): number {
+    const ticket = this.connection.nextTicket();
+    this.connection.send({ type: "call", ticket, handle, method, args, data });
+    return ticket;
+  }
+
+  append(packed: Uint8Array, count: number): Part[] {
+    const first = this.lastAppend + 1;
+    this.lastAppend += count;
+    // The queue uses its memory again at once.
+    const copy = packed.slice();
+    this.connection.send({ type: "append", packed: copy }, [copy.buffer]);
+    return [first];
+  }
+
+  cancel(ticket: number): boolean {
+    this.connection.tell({ type: "cancel", ticket });
+    return true;
+  }
+
+  release(handle: number): void {
+    this.connection.tell({ type: "release", handle });
+  }
+
+  isBusy(): boolean {
+    return false;
+  }
+
+  onReplies(listener: (parts: Part[]) => void): void {
+    this.connection.onReplies = listener;
+  }
+
+  onEnded(listener: (why: string) => void): void {
+    this.connection.onEnded = listener;
+  }
+
+  keepAlive(): void {}
 }
 
 /** `Promise.withResolvers`, which browsers have since 2024 only. */

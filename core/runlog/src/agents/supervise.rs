@@ -17,7 +17,8 @@ use std::{
 use futures_util::future::join_all;
 use runlog_log::{Kind, ReadOptions};
 use runlog_model::{
-    AgentDefinition, RawJson, Run, RunId, RunStatus, SpawnRecord, SpawnedAgent, kinds, pause_reason,
+    AgentDefinition, EncodedEvent, RawJson, Run, RunId, RunStatus, SpawnRecord, SpawnedAgent,
+    kinds, pause_reason,
 };
 
 use crate::{
@@ -287,14 +288,7 @@ impl ResumeAll {
         below: Option<&ParentLink>,
     ) -> Result<SpawnResult> {
         let inner = &self.inner;
-        let mut outcomes = Vec::new();
-        for call in calls {
-            let came = self.finish_call(paused, call).await?;
-            outcomes.push(ToolOutcome::completed(
-                &call.id,
-                RawJson::string(&recorded_results(&came)?),
-            ));
-        }
+        let outcomes = self.finish_calls(paused, calls).await?;
         let slots = Arc::clone(&inner.slots);
         let permit = paused
             .token
@@ -307,21 +301,7 @@ impl ResumeAll {
         let waiting = inner.commands_left_by(run.id).await?;
         let task = inner.task_of(run.id).await?;
         let id = RunId(inner.store.backend().new_id());
-        let record = below.map(|below| {
-            let agent = SpawnedAgent {
-                run_id: Some(id),
-                error: None,
-                ..below.agent.clone()
-            };
-            let (call_id, count) = (below.call_id.clone(), below.count);
-            SpawnRecord {
-                call_id,
-                count,
-                agents: vec![agent],
-                at_ms: inner.now_ms(),
-            }
-            .encode()
-        });
+        let record = below.map(|below| record_of_resumption(below, id, inner.now_ms()));
         let record = record.transpose()?;
         let parent = below.zip(record.as_ref()).map(|(below, record)| ResumedBy {
             recorder: &below.parent.recorder,
@@ -383,6 +363,21 @@ impl ResumeAll {
         live.failure().map_or_else(|| Ok(live.result()), Err)
     }
 
+    /// The outcomes of the calls that a run was interrupted in, once what they spawned has ended.
+    async fn finish_calls(
+        &self,
+        paused: &Arc<ActiveRun>,
+        calls: &[OpenCall],
+    ) -> Result<Vec<ToolOutcome>> {
+        let mut outcomes = Vec::new();
+        for call in calls {
+            let came = self.finish_call(paused, call).await?;
+            let output = RawJson::string(&recorded_results(&came)?);
+            outcomes.push(ToolOutcome::completed(&call.id, output));
+        }
+        Ok(outcomes)
+    }
+
     /// Waits for a run's end, and returns its outcome: another task may have resumed it already.
     async fn over(&self, parent: &ActiveRun, run: &Run) -> Result<SpawnResult> {
         if run.status != RunStatus::Running {
@@ -437,6 +432,21 @@ impl ResumeAll {
         });
         join_all(came).await.into_iter().collect()
     }
+}
+
+/// What the parent's stream says of a run that resumes one below it.
+fn record_of_resumption(below: &ParentLink, id: RunId, at_ms: u64) -> Result<EncodedEvent> {
+    SpawnRecord {
+        call_id: below.call_id.clone(),
+        count: below.count,
+        agents: vec![SpawnedAgent {
+            run_id: Some(id),
+            error: None,
+            ..below.agent.clone()
+        }],
+        at_ms,
+    }
+    .encode()
 }
 
 /// The outcome of a run that is asked to stop before it was resumed; an error if it is still paused as it was, for

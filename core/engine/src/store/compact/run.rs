@@ -1,13 +1,14 @@
 //! Doing a compaction: pack by pack.
 
-use std::{collections::VecDeque, ops::ControlFlow};
+use std::ops::ControlFlow;
 
 use super::{
     gather::{Gathered, Gatherer, pack_header},
-    place::{Made, Packed},
+    place::Made,
     plan::{Published, Range, Stand},
     sample::sample,
     throttle::{Outcome, Stopped, Throttle},
+    work::Work,
 };
 use crate::{
     Codec, CompactOptions, CompactProgress, CompactScope, Compaction, Error, ErrorKind,
@@ -89,24 +90,15 @@ impl Shared {
         // What nobody refers to was given up by records that may not be durable yet. They have to be before it is.
         self.flush(true)?;
         let (ranges, left) = self.choose(&mut stand, options.scope)?;
-        let mut done = Compaction {
+        let done = Compaction {
             segments_left: left.segments_left,
             segments_damaged: left.segments_damaged,
             ..before
         };
-        let mut bytes_total = 0;
-        for range in &ranges {
-            bytes_total += stand.bytes(range);
-        }
+        let mut work = Work::new(options.scope, stand, ranges, done);
         // A checkpoint that ends in what is replaced would be of no use to the next opening.
-        let is_replaced = |id: u32| {
-            ranges.iter().any(|range| {
-                let segments = &stand.segments[range.first..range.end];
-                segments.iter().any(|segment| segment.id().0 == id)
-            })
-        };
         let saved = self.saved().end;
-        if saved.is_none_or(|(id, _)| is_replaced(id)) && !ranges.is_empty() {
+        if saved.is_none_or(|(id, _)| work.replaces(id)) && !work.ranges.is_empty() {
             // Without it that takes longer.
             let _ = self.save_checkpoint();
         }
@@ -118,109 +110,69 @@ impl Shared {
         let mut throttle = Throttle::new(
             &*self.options.host,
             options.bytes_per_second,
-            bytes_total,
+            work.bytes(),
             &mut tell,
         );
-        let mut ranges: VecDeque<Range> = ranges.into();
-        // Those that found no room, even alone, and what was said to the last of them.
-        let mut waiting: Vec<Range> = Vec::new();
-        let mut full: Option<Error> = None;
-        while let Some(range) = ranges.pop_front() {
-            let bytes_done = throttle.bytes_done();
-            let sources = &stand.segments[range.first..range.end];
-            let packed = self
-                .make_pack(
-                    &stand,
-                    &range,
-                    encoding(options.codec),
-                    &mut throttle,
-                    packing,
-                )
-                .and_then(|made| Ok(self.put_in_place(sources, made, packing)?));
-            match packed {
-                Ok(packed) => {
-                    let gives_room = packed.bytes_after < packed.bytes_before;
-                    // A file that is removed gives its room back once nobody has it open.
-                    stand.segments[range.first..range.end].fill(Arc::clone(&packed.pack));
-                    add(&mut done, packed);
-                    // What fails from here on isn't tried again in parts: the sources may be none any more.
-                    self.remove_removable(packing)?;
-                    if gives_room {
-                        ranges.extend(stand.smallest_first(&mut waiting)?);
-                    }
-                }
-                // Damaged segments stay as they are; those between them are each for themselves.
-                Err(Stopped::Damaged(place)) => {
-                    let damaged = match damaged_in(&stand, &range, place, &mut throttle) {
-                        Ok(damaged) => damaged,
-                        Err(Stopped::Failed(error)) => return Err(error),
-                        // Damage is what it tells of.
-                        Err(Stopped::Cancelled | Stopped::Damaged(_)) => {
-                            done.is_cancelled = true;
-                            break;
-                        }
-                    };
-                    done.segments_left += damaged.len() as u64;
-                    done.segments_damaged += damaged.len() as u64;
-                    let alone = damaged.iter().map(|first| Range {
-                        first: *first,
-                        end: first + 1,
-                    });
-                    let bytes_left = alone.map(|range| stand.bytes(&range)).sum();
-                    throttle.begin_again(bytes_done, bytes_left);
-                    let firsts = std::iter::once(range.first)
-                        .chain(damaged.iter().map(|damaged| damaged + 1));
-                    let ends = damaged.iter().copied().chain([range.end]);
-                    let between = firsts.zip(ends).map(|(first, end)| Range { first, end });
-                    let between: Vec<Range> = between.collect();
-                    for part in between.into_iter().rev() {
-                        if stand.is_wanted(&part, options.scope)? {
-                            ranges.push_front(part);
-                        }
-                    }
-                }
-                // A smaller pack may find room, and gives back what makes room for the next.
-                Err(Stopped::Failed(error))
-                    if error.kind() == ErrorKind::StorageFull && packing.unsettled.is_none() =>
-                {
-                    throttle.begin_again(bytes_done, 0);
-                    // The spare segment may have taken the last space. The next one is made for another segment.
-                    if self.give_up_spare() {
-                        ranges.push_front(range);
-                        continue;
-                    }
-                    full = Some(error);
-                    if range.end - range.first == 1 {
-                        waiting.push(range);
-                        continue;
-                    }
-                    for part in stand.halves(&range)? {
-                        if stand.is_wanted(&part, options.scope)? {
-                            ranges.push_front(part);
-                        }
-                    }
-                }
-                Err(Stopped::Cancelled) => {
-                    done.is_cancelled = true;
-                    break;
-                }
-                Err(Stopped::Failed(error)) => return Err(error),
-            }
+        match self.pack_all(&mut work, encoding(options.codec), &mut throttle, packing) {
+            Ok(()) => {}
+            Err(Stopped::Failed(error)) => return Err(error),
+            // Of damage that ends it, as of being cancelled, what was done until then tells.
+            Err(Stopped::Cancelled | Stopped::Damaged(_)) => work.done.is_cancelled = true,
         }
         // What an earlier one couldn't remove may have what was to be erased.
         let removed = self
             .remove_removable(packing)
             .and_then(|()| self.flush_removals(packing));
-        match full.filter(|_| !waiting.is_empty() && !done.is_cancelled) {
-            Some(error) => Err(without_room(error, &done, waiting.len())),
-            None => {
-                removed?;
-                if !done.is_cancelled {
-                    throttle.end();
+        if let Some(error) = work.without_room() {
+            return Err(error);
+        }
+        removed?;
+        if !work.done.is_cancelled {
+            throttle.end();
+        }
+        Ok(work.done)
+    }
+
+    /// Makes a pack of each range, until nothing is left but what finds no room.
+    fn pack_all(
+        &self,
+        work: &mut Work,
+        encoding: Encoding,
+        throttle: &mut Throttle<'_>,
+        packing: &mut Packing,
+    ) -> Outcome<()> {
+        while let Some(range) = work.ranges.pop_front() {
+            let bytes_done = throttle.bytes_done();
+            let sources = &work.stand.segments[range.first..range.end];
+            let packed = self
+                .make_pack(&work.stand, &range, encoding, throttle, packing)
+                .and_then(|made| Ok(self.put_in_place(sources, made, packing)?));
+            match packed {
+                Ok(packed) => {
+                    work.packed(&range, &packed);
+                    // What fails from here on isn't tried again in parts: the sources may be none any more.
+                    self.remove_removable(packing)?;
+                    if packed.bytes_after < packed.bytes_before {
+                        work.try_waiting()?;
+                    }
                 }
-                Ok(done)
+                Err(Stopped::Damaged(place)) => {
+                    work.leave_damaged(&range, place, bytes_done, throttle)?;
+                }
+                Err(Stopped::Failed(error))
+                    if error.kind() == ErrorKind::StorageFull && packing.unsettled.is_none() =>
+                {
+                    throttle.begin_again(bytes_done, 0);
+                    // The spare segment may have taken the last space. The next one is made for another segment.
+                    match self.give_up_spare() {
+                        true => work.ranges.push_front(range),
+                        false => work.found_no_room(range, error)?,
+                    }
+                }
+                Err(stopped) => return Err(stopped),
             }
         }
+        Ok(())
     }
 
     /// Gives the place of segments of which nothing is in use back, as it is done by itself from time to time.
@@ -384,25 +336,6 @@ impl Shared {
     }
 }
 
-fn add(done: &mut Compaction, packed: Packed) {
-    done.files_before += packed.files;
-    done.files_after += 1;
-    done.bytes_before += packed.bytes_before;
-    done.bytes_after += packed.bytes_after;
-    done.records_dropped += packed.gathered.dropped;
-    done.payloads_erased += packed.gathered.erased;
-}
-
-/// What a compaction says that found too little room for some of its packs.
-fn without_room(error: Error, done: &Compaction, segments: usize) -> Error {
-    let given_back = done.bytes_before.saturating_sub(done.bytes_after);
-    let message = format!(
-        "{error}; {segments} segments stay as they are, since no pack of one alone has room, after {given_back} bytes were \
-         given back"
-    );
-    Error::with_source(ErrorKind::StorageFull, message, error)
-}
-
 /// The best that this build can do.
 fn encoding(codec: Codec) -> Encoding {
     match codec {
@@ -410,22 +343,4 @@ fn encoding(codec: Codec) -> Encoding {
         Codec::Zstd if codec::can_encode(Encoding::Zstd) => Encoding::Zstd,
         Codec::Lz4 | Codec::Zstd => Encoding::Lz4,
     }
-}
-
-/// The damaged segments of a range, by their places in the list of all, when one is known. All are looked for at once: with
-/// one after the other, those that aren't damaged would be copied again for each.
-fn damaged_in(
-    stand: &Stand,
-    range: &Range,
-    known: usize,
-    throttle: &mut Throttle<'_>,
-) -> Outcome<Vec<usize>> {
-    let mut damaged = Vec::new();
-    for place in range.first..range.end {
-        let is_known = place == range.first + known;
-        if is_known || Gatherer::is_damaged(stand, &stand.segments[place], throttle)? {
-            damaged.push(place);
-        }
-    }
-    Ok(damaged)
 }

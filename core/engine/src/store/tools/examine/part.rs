@@ -14,6 +14,7 @@ use crate::{
         index::{Block, Ends},
         segment::{COPIES, DATA_START},
     },
+    index::checkpoint::Checkpoint,
     limits,
     log::segment::Segment,
     store::segments::chain::{checked_block, is_half_written},
@@ -106,41 +107,15 @@ impl Examiner<'_> {
         let file_bytes = length.min(limits::SEGMENT_BYTES_MAX);
         let block = checked_block(segment)?;
         let own = block.as_ref().ok().cloned().flatten();
-        let next = rest.first();
-        let header_after = next.and_then(Slot::header);
-        let found = match (segment.trailer(), header_after) {
-            (Some(trailer), _) => Tail::known(trailer.data_end),
-            (None, Some(after)) => Tail::known(after.predecessor_end.max(DATA_START)),
-            (None, None) if self.end.is_some() => Tail::known(self.end.unwrap_or(DATA_START)),
-            (None, None) if rest.is_empty() => self.tail(segment, file_bytes)?,
-            (None, None) => self.open_end(segment, file_bytes, rest)?,
-        };
-        let is_last = rest.is_empty();
-        let is_active = is_last && segment.trailer().is_none() && found.damage.is_none();
+        let found = self.end_of_records(segment, file_bytes, rest)?;
+        let is_active = rest.is_empty() && segment.trailer().is_none() && found.damage.is_none();
+        let header_after = rest.first().and_then(Slot::header);
         let next_position = match (segment.trailer(), header_after) {
             (Some(trailer), _) => Some(trailer.next_position),
             (None, Some(after)) => Some(after.base_position),
             (None, None) => found.next_position,
         };
-        let (guide, guide_end) = match (&own, self.saved.as_ref()) {
-            (Some(block), _) => (Some(block.clone()), found.end),
-            (None, Some(saved))
-                if saved.end.segment == segment.id().0 && saved.end.salt == segment.header.salt =>
-            {
-                (
-                    saved.active_block(&segment.header).map(Arc::new),
-                    saved.end.offset,
-                )
-            }
-            _ => (None, 0),
-        };
-        if self
-            .saved
-            .as_ref()
-            .is_some_and(|saved| saved.end.segment == segment.id().0)
-        {
-            self.walker.checkpoint = self.saved.take();
-        }
+        let (guide, guide_end) = self.guide(segment, own.as_ref(), found.end);
         let task = Task {
             segment,
             to: found.end,
@@ -152,30 +127,13 @@ impl Examiner<'_> {
         if !is_header_made {
             self.walker.begin_segment(segment);
         }
-        let walked = self.walker.walk(&task)?;
-        if let Some(saved) = self.walker.checkpoint.take() {
-            self.saved = Some(saved);
-        }
+        let walked = self.walk(&task)?;
         if let Some(next) = next_position.filter(|next| *next <= limits::BASE_POSITION_MAX) {
             self.walker.durable.next_position = self.walker.durable.next_position.max(next);
         }
         if is_active {
             self.walker.report.torn_bytes = found.torn_bytes;
         }
-        let is_unproven = match next.map(|next| &next.state) {
-            // A checkpoint that was made behind it proves that it was sealed, and keeps opening from doing it again.
-            _ if self
-                .saved
-                .as_ref()
-                .is_some_and(|saved| saved.end.segment > segment.id().0) =>
-            {
-                false
-            }
-            Some(State::Usable(next)) if rest.len() == 1 => {
-                own.is_none() && is_half_written(segment, next)?
-            }
-            _ => false,
-        };
         let mut part = Part {
             header: segment.header,
             is_header_made,
@@ -198,24 +156,21 @@ impl Examiner<'_> {
                     .max(found.end)
             }),
         };
-        part.needs_index = match (&own, &block) {
-            (Some(own), _) => self.check_block(segment, own, &walked),
-            (None, _) if is_active => walked.has_strays,
+        part.needs_index = match block {
+            Ok(Some(own)) => self.check_block(segment, &own, &walked),
+            _ if is_active => walked.has_strays,
             // A crash while the segment was sealed; the next writer does it again. Unless it can't.
-            (None, _) if is_unproven => {
+            _ if self.is_half_sealed(segment, rest, own.is_some())? => {
                 let expected = header_after.map(|after| after.predecessor_index_crc);
                 walked.is_unknown || walked.has_strays || Some(self.draft_crc(&part)) != expected
             }
-            (None, Err(error)) => {
-                self.walker
-                    .damaged(&segment.name, found.end, format!("{error}; {MADE_AGAIN}"));
-                true
-            }
-            (None, Ok(_)) => {
-                let what = found
-                    .damage
-                    .clone()
-                    .unwrap_or_else(|| format!("its index block is missing; {MADE_AGAIN}"));
+            missing => {
+                let what = match missing {
+                    Err(error) => format!("{error}; {MADE_AGAIN}"),
+                    Ok(_) => found
+                        .damage
+                        .unwrap_or_else(|| format!("its index block is missing; {MADE_AGAIN}")),
+                };
                 self.walker.damaged(&segment.name, found.end, what);
                 true
             }
@@ -226,6 +181,71 @@ impl Examiner<'_> {
         }
         self.parts.push(part);
         Ok(())
+    }
+
+    /// Where the records of a segment end: as its trailer says, else the next segment, else opening, else what is in it.
+    fn end_of_records(&self, segment: &Segment, file_bytes: u64, rest: &[Slot]) -> Result<Tail> {
+        match (segment.trailer(), rest.first().and_then(Slot::header)) {
+            (Some(trailer), _) => Ok(Tail::known(trailer.data_end)),
+            (None, Some(after)) => Ok(Tail::known(after.predecessor_end.max(DATA_START))),
+            (None, None) => match self.end {
+                Some(end) => Ok(Tail::known(end)),
+                None if rest.is_empty() => self.tail(segment, file_bytes),
+                None => self.open_end(segment, file_bytes, rest),
+            },
+        }
+    }
+
+    /// The index that says what the records of a segment are, where they can't be read, and up to where it does: its own, or
+    /// that which the checkpoint has of it.
+    fn guide(
+        &self,
+        segment: &Segment,
+        own: Option<&Arc<Block>>,
+        end: u64,
+    ) -> (Option<Arc<Block>>, u64) {
+        if let Some(block) = own {
+            return (Some(block.clone()), end);
+        }
+        let is_of = |saved: &&Checkpoint| {
+            saved.end.segment == segment.id().0 && saved.end.salt == segment.header.salt
+        };
+        match self.saved.as_ref().filter(is_of) {
+            Some(saved) => (
+                saved.active_block(&segment.header).map(Arc::new),
+                saved.end.offset,
+            ),
+            None => (None, 0),
+        }
+    }
+
+    /// Reads the records of a segment; where the checkpoint ends in it, the checkpoint is held against them on the way.
+    fn walk(&mut self, task: &Task<'_>) -> Result<Walked> {
+        let ends_here = |saved: &mut Checkpoint| saved.end.segment == task.segment.id().0;
+        self.walker.checkpoint = self.saved.take_if(ends_here);
+        let walked = self.walker.walk(task)?;
+        if let Some(saved) = self.walker.checkpoint.take() {
+            self.saved = Some(saved);
+        }
+        Ok(walked)
+    }
+
+    /// Whether a crash may have left a segment half sealed, and nothing proves that it was sealed whole.
+    fn is_half_sealed(&self, segment: &Segment, rest: &[Slot], has_block: bool) -> Result<bool> {
+        // A checkpoint that was made behind it proves that it was, and keeps opening from doing it again.
+        let is_before = |saved: &Checkpoint| saved.end.segment > segment.id().0;
+        if has_block || self.saved.as_ref().is_some_and(is_before) {
+            return Ok(false);
+        }
+        match rest {
+            [
+                Slot {
+                    state: State::Usable(next),
+                    ..
+                },
+            ] => is_half_written(segment, next),
+            _ => Ok(false),
+        }
     }
 
     /// Whether the index block of a segment is not what its records give.

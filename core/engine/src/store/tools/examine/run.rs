@@ -5,7 +5,7 @@ use super::{
     examiner::{Examiner, Part, Wrong},
     names::Names,
     pack_files,
-    slot::{Slot, State},
+    slot::{Slot, State, Unusable},
     slots::{self, Slots},
     sources::{Sources, named_salts},
     walker::Walker,
@@ -89,54 +89,18 @@ pub(crate) fn examine(
         sources: &sources,
         next_segment: None,
     };
-    if let Some(why) = &sources.identity_lost {
-        let message = format!("{why}; everything in it but the time stands in the segments, too");
-        examiner.walker.damaged(files::IDENTITY, 0, message);
-    }
-    examiner.walker.stands = ends::stands(examiner.sources);
-    let saved = examiner.saved.as_ref();
-    examiner.walker.to_erase.extend(
-        saved
-            .into_iter()
-            .flat_map(|saved| saved.directory.redacted().to_vec()),
-    );
-    for (file, why) in &slots.strays {
-        let message = format!("it is no segment of this log: {why}");
-        examiner.walker.damaged(&file.name(), 0, message);
-    }
-    let lengths: Vec<u64> = slots
-        .slots
-        .iter()
-        .map(Slot::file_bytes)
-        .collect::<Result<_>>()?;
-    let (total, mut read) = (lengths.iter().sum(), 0);
-    for (place, length) in lengths.iter().enumerate() {
-        examiner.slot(&slots.slots, place)?;
-        read += length;
-        progress(read, total);
-    }
-    let found = &mut examiner.walker.report;
-    (found.segments, found.bytes) = (slots.slots.len() as u64, total);
+    examiner.begin(&slots.strays);
+    examiner.read(&slots.slots, progress)?;
     if let Some(loaded) = &loaded {
-        found.torn_bytes = loaded.report.torn_bytes;
+        examiner.walker.report.torn_bytes = loaded.report.torn_bytes;
     }
     if refused.is_some() {
         examiner.lost_tail();
     }
-    let known = examiner
-        .given
-        .max(slots.stray_position.min(limits::BASE_POSITION_MAX));
-    // Where only a checkpoint lets it open, which may be missing, it is made to open by itself.
-    let mut last = examiner.parts.last_mut();
-    let has_hole = last
-        .as_ref()
-        .is_some_and(|last| last.index_crc.is_none() && last.has_losses);
-    if let Some(last) = last.take_if(|_| has_hole) {
-        last.needs_index = true;
-    }
-    if refused.is_some() || has_hole {
-        examiner.go_on_behind(known);
-    }
+    examiner.end_log(
+        refused.is_some(),
+        slots.stray_position.min(limits::BASE_POSITION_MAX),
+    );
     let Examiner {
         mut walker,
         parts,
@@ -145,7 +109,7 @@ pub(crate) fn examine(
         ..
     } = examiner;
     sources.checkpoint = saved;
-    let wrong = ends::check(&mut walker, &mut sources, &parts, loaded.as_deref());
+    let wrong = ends::check(&mut walker, &sources, &parts, loaded.as_deref());
     finish(storage, &mut walker, loaded.as_deref(), refused.as_ref());
     let Slots {
         slots,
@@ -153,17 +117,8 @@ pub(crate) fn examine(
         misnamed,
         ..
     } = slots;
-    let mut without_index = Vec::new();
-    for slot in slots {
-        if let State::Lost(Some(unusable)) = slot.state {
-            // Another file is made in the place of a stray.
-            let list = match unusable.has_records {
-                true => &mut without_index,
-                false => &mut strays,
-            };
-            list.push((unusable.file, unusable.why));
-        }
-    }
+    let (without_index, unusable) = without_use(slots);
+    strays.extend(unusable);
     Ok(Examined {
         walker,
         sources,
@@ -174,6 +129,18 @@ pub(crate) fn examine(
         wrong,
         next_segment,
     })
+}
+
+/// The files that can't be used: packs that have records but no index, and others, in whose place another file is made.
+fn without_use(slots: Vec<Slot>) -> (Vec<(SegmentFile, String)>, Vec<(SegmentFile, String)>) {
+    let unusable = slots.into_iter().filter_map(|slot| match slot.state {
+        State::Lost(unusable) => unusable,
+        _ => None,
+    });
+    let (with_records, others): (Vec<_>, Vec<_>) =
+        unusable.partition(|unusable| unusable.has_records);
+    let told = |list: Vec<Unusable>| list.into_iter().map(|one| (one.file, one.why)).collect();
+    (told(with_records), told(others))
 }
 
 /// The slots of a store that opens.
@@ -220,6 +187,55 @@ fn names_of(slots: &Slots, sources: &Sources) -> Result<Names> {
 }
 
 impl Examiner<'_> {
+    /// Reports what is known before any segment is read.
+    fn begin(&mut self, strays: &[(SegmentFile, String)]) {
+        if let Some(why) = &self.sources.identity_lost {
+            let message =
+                format!("{why}; everything in it but the time stands in the segments, too");
+            self.walker.damaged(files::IDENTITY, 0, message);
+        }
+        self.walker.stands = ends::stands(self.sources);
+        let saved = self.saved.as_ref();
+        self.walker.to_erase.extend(
+            saved
+                .into_iter()
+                .flat_map(|saved| saved.directory.redacted().to_vec()),
+        );
+        for (file, why) in strays {
+            let message = format!("it is no segment of this log: {why}");
+            self.walker.damaged(&file.name(), 0, message);
+        }
+    }
+
+    /// Reads the segments in order. `progress` gets how many bytes were read, and of how many.
+    fn read(&mut self, slots: &[Slot], progress: &mut dyn FnMut(u64, u64)) -> Result<()> {
+        let lengths: Vec<u64> = slots.iter().map(Slot::file_bytes).collect::<Result<_>>()?;
+        let (total, mut read) = (lengths.iter().sum(), 0);
+        for (place, length) in lengths.iter().enumerate() {
+            self.slot(slots, place)?;
+            read += length;
+            progress(read, total);
+        }
+        let found = &mut self.walker.report;
+        (found.segments, found.bytes) = (slots.len() as u64, total);
+        Ok(())
+    }
+
+    /// Says how the log goes on behind its last segment. `stray_position` is the position after the highest of files that
+    /// are no segments of it.
+    fn end_log(&mut self, is_refused: bool, stray_position: u64) {
+        // Where only a checkpoint lets it open, which may be missing, it is made to open by itself.
+        let last = self.parts.last_mut();
+        let hole = last.filter(|last| last.index_crc.is_none() && last.has_losses);
+        let has_hole = hole.is_some();
+        if let Some(last) = hole {
+            last.needs_index = true;
+        }
+        if is_refused || has_hole {
+            self.go_on_behind(self.given.max(stray_position));
+        }
+    }
+
     fn slot(&mut self, slots: &[Slot], place: usize) -> Result<()> {
         let slot = &slots[place];
         let rest = &slots[place + 1..];
