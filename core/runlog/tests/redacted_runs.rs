@@ -5,6 +5,7 @@
 
 mod both;
 
+use proptest::{collection::vec, prelude::*};
 use runlog::{
     NewRun, NewSession, RawJson, RunId, archive,
     blocking::{RunRecorder, Store},
@@ -235,22 +236,64 @@ fn what_was_redacted_has_its_step_in_an_import_too() {
                 redact(&store, *position);
             }
         }
-        let mut lines = Vec::new();
-        archive::export(&store, archive::What::All, &mut |line| {
-            lines.push(line.to_vec());
-            Ok::<_, runlog::Error>(())
-        })
-        .unwrap();
-        let imported = Store::in_memory();
-        archive::import(&imported, None, true, &mut || {
-            Ok(Box::new(std::io::Cursor::new(lines.concat())))
-        })
-        .unwrap();
+        let imported = imported(&store);
         let now = steps(&messages(&imported, run.id()));
         assert_eq!(now, before, "subset {subset:b}");
         let of_call = |call: &ToolCall| (call.sequence_number, call.step_number);
         let places = |store| -> Vec<_> { calls(store, run.id()).iter().map(of_call).collect() };
         assert_eq!(places(&imported), places(&store), "subset {subset:b}");
+    }
+}
+
+/// The whole of a store, exported and imported into another.
+fn imported(store: &Store) -> Store {
+    let mut lines = Vec::new();
+    archive::export(store, archive::What::All, &mut |line| {
+        lines.push(line.to_vec());
+        Ok::<_, runlog::Error>(())
+    })
+    .unwrap();
+    let imported = Store::in_memory();
+    archive::import(&imported, None, true, &mut || {
+        Ok(Box::new(std::io::Cursor::new(lines.concat())))
+    })
+    .unwrap();
+    imported
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn an_import_tells_the_steps_of_what_was_redacted(actions in vec((0..6u8, 0..8usize), 1..16)) {
+        let store = Store::in_memory();
+        let new = NewRun::in_new_session(NewSession::default(), "coder");
+        let run = store.runs().start(new).unwrap();
+        for (action, number) in actions {
+            let here = events(&store, &run);
+            match action {
+                0 => drop(run.next_step()),
+                1 | 2 => {
+                    let role = ["user", "assistant"][number % 2];
+                    let message = format!(r#"{{"role":"{role}","content":"{number}"}}"#);
+                    run.record_raw_message(raw(&message)).unwrap();
+                }
+                3 => {
+                    let context = store.context(run.run().instance_id).unwrap();
+                    let kept = here.len().saturating_sub(number);
+                    context.truncate_after_sequence(kept as u64).unwrap();
+                }
+                _ => {
+                    if let Some((_, position, false)) = here.get(number) {
+                        redact(&store, *position);
+                    }
+                }
+            }
+        }
+        let told = steps(&messages(&store, run.id()));
+        let once = imported(&store);
+        prop_assert_eq!(&steps(&messages(&once, run.id())), &told);
+        prop_assert_eq!(steps(&messages(&imported(&once), run.id())), told);
     }
 }
 

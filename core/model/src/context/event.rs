@@ -225,17 +225,17 @@ impl NewContextEvent {
         codec::encode_event_meta(&self.meta)
     }
 
-    /// Its metadata part, and the labels of its record.
+    /// Its metadata part, and the labels of its record in a context.
     ///
     /// # Errors
     /// As [`encode_meta`](Self::encode_meta).
-    pub fn encode(&self) -> Result<EncodedMeta> {
+    pub fn encode(&self, context: InstanceId) -> Result<EncodedMeta> {
         let EventMeta { run_id, tools, .. } = &self.meta;
         Ok(EncodedMeta {
             meta: self.encode_meta()?,
             labels: match self.kind {
                 ContextEventKind::ToolCall => labels_of_call(*run_id, &self.content),
-                ContextEventKind::ToolResult => labels_of_result(*run_id, tools),
+                ContextEventKind::ToolResult => labels_of_result(context, tools),
                 _ => Vec::new(),
             },
         })
@@ -260,7 +260,7 @@ pub struct EncodedMeta {
     /// The metadata part.
     pub meta: Vec<u8>,
     /// What the record can be found by: a tool call by its run and the name of its tool, the result of one that failed
-    /// by its run.
+    /// by its context: whoever made the call, anybody may record its result.
     pub labels: Vec<Label>,
 }
 
@@ -272,13 +272,13 @@ pub fn tool_call_label(run: RunId, tool_name: &str) -> Label {
     )
 }
 
-/// The label of the results of a run whose tools failed.
-pub fn tool_error_label(run: RunId) -> Label {
-    Label::of("tool error", run.0.as_bytes())
+/// The label of the results in a context whose tools failed.
+pub fn tool_error_label(context: InstanceId) -> Label {
+    Label::of("tool error", context.as_uuid().as_bytes())
 }
 
 /// What a record of a context is found by, for whoever appends it as it stands in another log.
-pub fn context_labels(kind: u8, meta: &[u8], payload: &[u8]) -> Vec<Label> {
+pub fn context_labels(context: InstanceId, kind: u8, meta: &[u8], payload: &[u8]) -> Vec<Label> {
     let [call, result] =
         [ContextEventKind::ToolCall, ContextEventKind::ToolResult].map(ContextEventKind::byte);
     if kind != call && kind != result {
@@ -289,7 +289,7 @@ pub fn context_labels(kind: u8, meta: &[u8], payload: &[u8]) -> Vec<Label> {
         return Vec::new();
     };
     if kind == result {
-        return labels_of_result(meta.run_id, &meta.tools);
+        return labels_of_result(context, &meta.tools);
     }
     RawJson::from_stored(payload.to_vec().into())
         .map_or_else(|_| Vec::new(), |call| labels_of_call(meta.run_id, &call))
@@ -305,8 +305,8 @@ fn labels_of_call(run: Option<RunId>, call: &RawJson) -> Vec<Label> {
     label.into_iter().collect()
 }
 
-fn labels_of_result(run: Option<RunId>, marks: &[ToolMark]) -> Vec<Label> {
+fn labels_of_result(context: InstanceId, marks: &[ToolMark]) -> Vec<Label> {
     let is_error = marks.iter().any(|mark| mark.is_error);
-    let label = run.filter(|_| is_error).map(tool_error_label);
+    let label = is_error.then(|| tool_error_label(context));
     label.into_iter().collect()
 }

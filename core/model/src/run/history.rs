@@ -96,7 +96,7 @@ pub struct ToolCall {
 /// may start at any assistant message, and returns the same calls from there on. A redacted result has lost whose it was:
 /// it is of the calls that no other result of its turn answers.
 ///
-/// A result may also come late, after the run: [`push_later`](Self::push_later).
+/// Others may record a result, too, during the run or after it: [`push_of_others`](Self::push_of_others).
 #[derive(Clone, Debug, Default)]
 pub struct ToolCallFold {
     calls: VecDeque<ToolCall>,
@@ -118,8 +118,8 @@ pub struct ToolCallFold {
     style: Option<ToolStyle>,
     /// How many results were redacted since then: they have lost which calls they answered, which the others tell.
     redacted: usize,
-    /// How many open calls of each id were made after the run: the next results of that id are theirs.
-    later: HashMap<Option<String>, usize>,
+    /// How many open calls of each id others have made: their next results of that id are for those.
+    of_others: HashMap<Option<String>, usize>,
 }
 
 impl ToolCallFold {
@@ -134,7 +134,7 @@ impl ToolCallFold {
         Self { style, ..self }
     }
 
-    /// Takes the next event.
+    /// Takes the next event of the run.
     pub fn push(&mut self, event: &ContextEvent) {
         self.end_turn(event);
         match event.event_type {
@@ -152,16 +152,18 @@ impl ToolCallFold {
         }
     }
 
-    /// Takes an event of the context that came after the run, of another run or of none: it may be the result of a call
-    /// that the run left open. After the first such event, [`push`](Self::push) must not be called any more.
-    pub fn push_later(&mut self, event: &ContextEvent) {
+    /// Takes the next event of the context that is of another run or of none: it may be the result of a call of this one.
+    pub fn push_of_others(&mut self, event: &ContextEvent) {
         match event.event_type {
             ContextEventKind::ToolCall => {
-                *self.later.entry(event.tool_call_id.clone()).or_default() += 1
+                *self
+                    .of_others
+                    .entry(event.tool_call_id.clone())
+                    .or_default() += 1
             }
             // A redacted result has lost the ids that it answered.
             ContextEventKind::ToolResult
-                if event.redacted && self.later.values().all(|calls| *calls == 0) =>
+                if event.redacted && self.of_others.values().all(|calls| *calls == 0) =>
             {
                 self.result(event);
             }
@@ -170,7 +172,7 @@ impl ToolCallFold {
                 for mark in &event.tool_results {
                     let given = outputs.take(mark.tool_call_id.as_ref());
                     match self
-                        .later
+                        .of_others
                         .get_mut(&mark.tool_call_id)
                         .filter(|calls| **calls > 0)
                     {

@@ -68,7 +68,7 @@ impl NewChild {
         }
         let metas = messages
             .iter()
-            .map(NewContextEvent::encode)
+            .map(|event| event.encode(run.instance_id))
             .collect::<Result<_>>()?;
         Ok(Self {
             instance: CatalogEvent::InstanceCreated(instance).encode()?,

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use runlog_log::{Kind, Label, Record, StreamId, limits};
-use runlog_model::{SessionId, chat_labels, context_labels, run_labels};
+use runlog_model::{InstanceId, SessionId, chat_labels, context_labels, run_labels};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -77,7 +77,12 @@ pub(super) struct RecordLine {
 impl RecordLine {
     /// The line with its labels.
     pub(super) fn labelled(self) -> Self {
-        let mut labels = context_labels(self.kind.0, &self.meta, &self.payload);
+        let mut labels = context_labels(
+            InstanceId(self.stream.0),
+            self.kind.0,
+            &self.meta,
+            &self.payload,
+        );
         let chat = SessionId(self.stream.0);
         labels.extend(chat_labels(chat, self.kind.0, &self.meta, &self.payload));
         labels.extend(run_labels(self.kind.0, &self.meta, &self.payload));

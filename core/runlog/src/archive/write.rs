@@ -2,6 +2,9 @@
 //!
 //! Invariants: streams are only appended to, in the order of their sequences; an envelope and its message, which are
 //! adjacent in the archive, are adjacent in the store; and the lists are written last, so that everything listed exists.
+//!
+//! What was redacted is written without its content and redacted right after its batch: in the batch its neighbours stand beside
+//! it as in the archive, which tells the step that a redacted message is of. After a crash in between, the next import redacts it.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -10,7 +13,8 @@ use std::{
 
 use pollster::block_on;
 use runlog_log::{
-    Appended, Batch, Durability, Expected, Kind, NewRecord, Op, Sequence, StreamId, if_supported,
+    Appended, Batch, Durability, Expected, Kind, NewRecord, Op, Position, Sequence, StreamId,
+    if_supported,
 };
 use runlog_model::{ContextEventKind, kinds};
 
@@ -58,6 +62,7 @@ pub(super) fn write(
         log_ms,
         is_log_time_known,
         envelope: None,
+        redacted: None,
         imported: Imported::default(),
         changed: HashSet::new(),
     };
@@ -118,6 +123,8 @@ struct Writer<'a> {
     is_log_time_known: bool,
     /// The stream, the sequence and the position of an envelope, right after it.
     envelope: Option<(StreamId, u64, u64)>,
+    /// The same of a redacted record, until one comes that tells that it isn't of its step.
+    redacted: Option<(StreamId, u64, u64)>,
     imported: Imported,
     changed: HashSet<Group>,
 }
@@ -212,15 +219,21 @@ impl Writer<'_> {
                 self.time_ms,
             )?;
         }
-        if line.redacted {
-            return self.redacted(group, line);
+        if self.is_behind_a_gap(&line)
+            && let Some((stream, sequence, _)) = self.redacted.take()
+        {
+            self.push(
+                group.clone(),
+                Pending::Apart(stream, sequence),
+                self.time_ms,
+            )?;
         }
         let is_context = self
             .plan
             .streams
             .get(&line.stream)
             .is_some_and(|state| state.is_context());
-        if is_context && !(self.log_ms..=self.now_ms).contains(&line.time_ms) {
+        if is_context && !line.redacted && !(self.log_ms..=self.now_ms).contains(&line.time_ms) {
             // The record can't get its original time, so that is stored in the event's metadata.
             line.meta = timed_meta(&line.meta, line.time_ms).map_or(line.meta, Into::into);
         }
@@ -257,22 +270,28 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes a record that was redacted, and redacts it. After a crash in between, the next import redacts it.
-    fn redacted(&mut self, group: Group, line: RecordLine) -> Result<()> {
-        self.flush()?;
-        self.changed.insert(group);
-        self.time_ms = line.time_ms;
-        self.pending.push(Pending::Append(line.stream, vec![line]));
-        let appended = self.flush()?;
-        let Some(result) = appended.as_ref().and_then(|appended| appended.ops.first()) else {
-            return Ok(());
+    /// Whether a record is the beginning of a step that a redacted record before it isn't of: in the archive they don't follow
+    /// each other, since what the step began with was truncated. Without that, a reader would take the redacted one for it.
+    fn is_behind_a_gap(&mut self, line: &RecordLine) -> bool {
+        if line.redacted {
+            self.redacted = Some((line.stream, line.sequence, line.position));
+            return false;
+        }
+        let Some((stream, sequence, position)) = &mut self.redacted else {
+            return false;
         };
-        let op = Op::Redact {
-            position: result.position,
-            reason: REDACTED,
-        };
-        block_on(self.store.backend().commit(Batch::new(vec![op])))?;
-        Ok(())
+        let follows = line.position == *position + 1;
+        if follows {
+            *position = line.position;
+        }
+        if line.stream == *stream {
+            *sequence = line.sequence;
+        }
+        let begins_a_step = line.kind.0 == kinds::RUN_STEP_STARTED;
+        if begins_a_step && follows {
+            self.redacted = None;
+        }
+        begins_a_step && !follows
     }
 
     fn snapshot(&mut self, line: RecordLine) -> Result<()> {
@@ -331,11 +350,11 @@ impl Writer<'_> {
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<Option<Appended>> {
+    fn flush(&mut self) -> Result<()> {
         let pending = std::mem::take(&mut self.pending);
         (self.count, self.bytes) = (0, 0);
         if pending.is_empty() {
-            return Ok(None);
+            return Ok(());
         }
         if let Some(clock) = self.clock {
             clock.stand_at(self.time_ms);
@@ -344,6 +363,11 @@ impl Writer<'_> {
         let batch =
             Batch::new(pending.iter().flat_map(ops_of).collect()).with_durability(Durability::Os);
         let appended = block_on(self.store.backend().commit(batch))?;
+        let redacted = redacted_of(&pending, &appended);
+        if !redacted.is_empty() {
+            let batch = Batch::new(Op::redactions(&redacted, REDACTED));
+            block_on(self.store.backend().commit(batch))?;
+        }
         let log = self.store.backend().maintenance();
         if !self.is_log_time_known
             && let Some(first) = if_supported(block_on(log.record(appended.last_position)))?
@@ -351,7 +375,7 @@ impl Writer<'_> {
             self.is_log_time_known = first.is_some();
             self.log_ms = first.map_or(u64::MAX, |first| first.time_ms);
         }
-        Ok(Some(appended))
+        Ok(())
     }
 
     /// Writes the lists, all at once.
@@ -463,6 +487,25 @@ fn ops_of(pending: &Pending) -> Vec<Op<'_>> {
             vec![truncate.clone(), truncate]
         }
     }
+}
+
+/// The positions of what was written without its content.
+fn redacted_of(pending: &[Pending], appended: &Appended) -> Vec<Position> {
+    let mut positions = Vec::new();
+    let mut ops = appended.ops.iter();
+    for pending in pending {
+        let first = ops.next();
+        match (pending, first) {
+            (Pending::Append(_, records), Some(first)) => {
+                let redacted = records.iter().zip(0..).filter(|(line, _)| line.redacted);
+                positions.extend(redacted.map(|(_, at)| Position(first.position.0 + at)));
+            }
+            // It is two operations.
+            (Pending::Apart(..), _) => drop(ops.next()),
+            _ => {}
+        }
+    }
+    positions
 }
 
 fn new_record(line: &RecordLine) -> NewRecord<'_> {

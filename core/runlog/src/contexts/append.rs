@@ -138,7 +138,7 @@ impl Contexts {
         let of = self.store.writable_instance(instance).await?;
         let metas = events
             .iter()
-            .map(NewContextEvent::encode)
+            .map(|event| event.encode(instance))
             .collect::<Result<Vec<_>>>()?;
         let batch = Batch {
             ops: vec![Op::Append {

@@ -1,7 +1,7 @@
 //! The events of a run in its context: read in order, or looked up by step, position and sequence.
 
 use runlog_log::{Position, Sequence};
-use runlog_model::{ContextEvent, ContextEventKind, InstanceId};
+use runlog_model::{ContextEvent, ContextEventKind, InstanceId, ToolCallFold};
 
 use super::{Runs, load::LoadedRun};
 use crate::{Result, kernel::records::context_stream};
@@ -15,6 +15,21 @@ impl Runs {
         first: u64,
         expected: usize,
         mut take: impl FnMut(&ContextEvent) -> Result<More>,
+    ) -> Result<Option<u64>> {
+        let take = |event: &ContextEvent, owner| match owner {
+            Owner::Run => take(event),
+            Owner::Other => Ok(More::Wanted),
+        };
+        self.each_of_context(run, first, expected, take).await
+    }
+
+    /// As [`each_event`](Self::each_event), with the events that others recorded in the context while the run was at work.
+    pub(super) async fn each_of_context(
+        &self,
+        run: &LoadedRun,
+        first: u64,
+        expected: usize,
+        mut take: impl FnMut(&ContextEvent, Owner) -> Result<More>,
     ) -> Result<Option<u64>> {
         let pages = self
             .store
@@ -33,7 +48,9 @@ impl Runs {
                 if event.redacted {
                     self.adopt(run, event).await?;
                 }
-                if run.owns(event) && matches!(take(event)?, More::Unwanted) {
+                if run.is_at_work(event.position)
+                    && matches!(take(event, run.owner_of(event))?, More::Unwanted)
+                {
                     return Ok(None);
                 }
             }
@@ -145,7 +162,32 @@ pub(super) enum More {
     Unwanted,
 }
 
+/// Whose an event is that is in a run's context.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    Run,
+    /// Another run, or none.
+    Other,
+}
+
+impl Owner {
+    /// Hands an event to a fold of the run's tool calls: others may record the result of one.
+    pub(super) fn push(self, event: &ContextEvent, fold: &mut ToolCallFold) {
+        match self {
+            Self::Run => fold.push(event),
+            Self::Other => fold.push_of_others(event),
+        }
+    }
+}
+
 impl LoadedRun {
+    fn owner_of(&self, event: &ContextEvent) -> Owner {
+        match self.owns(event) {
+            true => Owner::Run,
+            false => Owner::Other,
+        }
+    }
+
     pub(super) fn owns(&self, event: &ContextEvent) -> bool {
         event.run_id == Some(self.run.id) && self.is_at_work(event.position)
     }

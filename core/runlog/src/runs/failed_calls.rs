@@ -15,7 +15,7 @@ type Calls = BTreeMap<u64, ToolCall>;
 
 impl Runs {
     /// The run's failed calls, in their order, after a cursor: one more than the page has. The cost depends only on the
-    /// number of failed calls.
+    /// number of failed results in its context while it was at work.
     pub(super) async fn failed_calls(
         &self,
         run: &LoadedRun,
@@ -31,7 +31,7 @@ impl Runs {
         };
         let (mut calls, mut next) = (Calls::new(), Some(first));
         let mut turns = Turns::default();
-        let label = tool_error_label(run.run.id);
+        let label = tool_error_label(run.run.instance_id);
         while let Some(first) = next {
             let results;
             (results, next) = self.labelled_events(run, label, first, wanted).await?;
@@ -60,18 +60,16 @@ impl Runs {
     ) -> Result<()> {
         let (instance, contexts) = (run.run.instance_id, self.store.contexts());
         let before = Sequence(result.sequence_number.saturating_sub(1));
-        let turn = self.turn_of_result(run, result, turns).await?;
-        let of_turn: HashSet<Option<String>> = turn
-            .calls
-            .iter()
-            .map(|call| call.tool_call_id.clone())
-            .collect();
-        let failed = turn
-            .calls
-            .iter()
-            .filter(|call| call.status == ToolCallStatus::Error && call.sequence_number > after);
-        calls.extend(failed.map(|call| (call.sequence_number, call.clone())));
-        // A result may come late, for a call of an earlier turn.
+        let mut of_turn: HashSet<Option<String>> = HashSet::new();
+        if run.owns(result) {
+            let turn = self.turn_of_result(run, result, turns).await?;
+            of_turn.extend(turn.calls.iter().map(|call| call.tool_call_id.clone()));
+            let failed = turn.calls.iter().filter(|call| {
+                call.status == ToolCallStatus::Error && call.sequence_number > after
+            });
+            calls.extend(failed.map(|call| (call.sequence_number, call.clone())));
+        }
+        // A result may come late, for a call of an earlier turn, or from others.
         let errors = result.tool_results.iter().filter(|mark| mark.is_error);
         for mark in errors.filter(|mark| !of_turn.contains(&mark.tool_call_id)) {
             let mut left = SEARCHED_MAX;
@@ -110,8 +108,8 @@ impl Runs {
         }
         let first = self.turn_before(run, end).await?;
         let mut fold = self.tool_call_fold(run).await?;
-        let end = self.each_event(run, first, 1, |event| {
-            fold.push(event);
+        let end = self.each_of_context(run, first, 1, |event, owner| {
+            owner.push(event, &mut fold);
             Ok(More::Wanted)
         });
         let end = end.await?;

@@ -22,7 +22,8 @@ impl Runs {
         Ok(event.map(|event| Position(event.position).next()))
     }
 
-    /// The run's events that have a label, from a position on, among at most so many that have it; and where to go on.
+    /// The events of a run's context that have a label and were recorded while the run was at work, from a position on, at most
+    /// so many; and where to go on.
     pub(super) async fn labelled_events(
         &self,
         run: &LoadedRun,
@@ -43,13 +44,8 @@ impl Runs {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok((Vec::new(), None)),
             page => page?,
         };
-        let mut events = Vec::with_capacity(page.records.len());
-        for record in page.records {
-            let event = ContextEvent::decode(instance, &record)?;
-            if run.owns(&event) {
-                events.push(event);
-            }
-        }
-        Ok((events, page.next))
+        let records = page.records.iter();
+        let events = records.map(|record| Ok(ContextEvent::decode(instance, record)?));
+        Ok((events.collect::<Result<_>>()?, page.next))
     }
 }

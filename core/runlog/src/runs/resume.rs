@@ -274,7 +274,7 @@ impl Runs {
         let metas = |events: &[NewContextEvent]| {
             events
                 .iter()
-                .map(NewContextEvent::encode)
+                .map(|event| event.encode(run.instance_id))
                 .collect::<Result<Vec<_>>>()
         };
         let (closing_metas, message_metas) = (metas(closing)?, metas(message_events)?);

@@ -164,7 +164,7 @@ impl Runs {
         context.extend(first);
         let metas = context
             .iter()
-            .map(NewContextEvent::encode)
+            .map(|event| event.encode(made.instance.id))
             .collect::<Result<Vec<_>>>()?;
         let details = RunDetails::default().and(RunDetails {
             usage: new.usage.clone(),

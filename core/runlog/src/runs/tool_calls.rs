@@ -94,20 +94,25 @@ impl Runs {
         let admits = |call: &ToolCall| call.sequence_number > after && options.admits(call);
         let mut calls = Vec::new();
         let end = self
-            .each_event(&run, first, events_to_read(options.limit), |event| {
-                fold.push(event);
-                // Only matching calls are collected, because a run has no maximum length.
-                while calls.len() < wanted
-                    && let Some(call) = fold.take_settled()
-                {
-                    calls.extend(Some(call).filter(admits));
-                }
-                Ok(if calls.len() == wanted {
-                    More::Unwanted
-                } else {
-                    More::Wanted
-                })
-            })
+            .each_of_context(
+                &run,
+                first,
+                events_to_read(options.limit),
+                |event, owner| {
+                    owner.push(event, &mut fold);
+                    // Only matching calls are collected, because a run has no maximum length.
+                    while calls.len() < wanted
+                        && let Some(call) = fold.take_settled()
+                    {
+                        calls.extend(Some(call).filter(admits));
+                    }
+                    Ok(if calls.len() == wanted {
+                        More::Unwanted
+                    } else {
+                        More::Wanted
+                    })
+                },
+            )
             .await?;
         self.take_late_results(&run, end, &mut fold).await?;
         calls.extend(fold.finish().into_iter().filter(admits));
@@ -147,7 +152,7 @@ impl Runs {
         while let Some(first) = next.filter(|_| calls.len() < wanted) {
             let events;
             (events, next) = self.labelled_events(run, label, first, wanted).await?;
-            for event in events {
+            for event in events.into_iter().filter(|event| run.owns(event)) {
                 if calls.len() == wanted {
                     break;
                 }
@@ -178,7 +183,7 @@ impl Runs {
             .events(run.run.instance_id, first)
             .await?;
         while let Some(page) = pages.next_page().await? {
-            page.iter().for_each(|event| fold.push_later(event));
+            page.iter().for_each(|event| fold.push_of_others(event));
             if !fold.is_open() {
                 break;
             }

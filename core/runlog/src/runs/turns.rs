@@ -5,7 +5,7 @@ use runlog_model::{ContextEvent, ContextEventKind, ToolCall, ToolCallStatus, is_
 
 use super::{
     Runs,
-    events::{More, events_to_read, message_kinds},
+    events::{More, Owner, events_to_read, message_kinds},
     load::LoadedRun,
 };
 use crate::Result;
@@ -75,8 +75,9 @@ impl Runs {
     ) -> Result<(Turn, Vec<ToolCall>)> {
         let (mut fold, mut end, mut is_over) = (self.tool_call_fold(run).await?, through, false);
         let reached = self
-            .each_event(run, first, events_to_read(1), |event| {
-                if event.sequence_number > through && begins_another(event) {
+            .each_of_context(run, first, events_to_read(1), |event, owner| {
+                let is_own = owner == Owner::Run;
+                if is_own && event.sequence_number > through && begins_another(event) {
                     is_over = true;
                     let is_open =
                         |call: &ToolCall| call.sequence_number == through && is_pending(call);
@@ -84,8 +85,8 @@ impl Runs {
                         return Ok(More::Unwanted);
                     }
                 }
-                fold.push(event);
-                if !is_over {
+                owner.push(event, &mut fold);
+                if is_own && !is_over {
                     end = end.max(event.sequence_number);
                 }
                 let is_whole = event.sequence_number >= through && !fold.is_open();

@@ -166,7 +166,7 @@ impl RunRecorder {
             }
             let metas = events
                 .iter()
-                .map(NewContextEvent::encode)
+                .map(|event| event.encode(state.run.instance_id))
                 .collect::<Result<Vec<_>>>()?;
             plan.entries.push((events, metas, step_number));
         }

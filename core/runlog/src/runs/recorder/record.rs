@@ -317,7 +317,7 @@ impl RunRecorder {
                 .for_each(|event| event.meta.step_number = Some(step_number));
             let metas = events
                 .iter()
-                .map(NewContextEvent::encode)
+                .map(|event| event.encode(instance))
                 .collect::<Result<Vec<_>>>()?;
             let at_ms = self.inner.runs.store.backend().now_ms();
             let begun = (step_number > recorded_step)
