@@ -372,7 +372,8 @@ export class Store extends StoreSessions implements AsyncDisposable {
    * sequences and contents. What is there already is left as it is, so that importing twice changes nothing, and a newer
    * export adds what is new; a session that went another way since, or was deleted, is left out as a whole, and told as a conflict. All of it is
    * read before anything is written: pieces are kept in a temporary file until then. Nothing else should write to the store
-   * meanwhile. Events tell the times they had; records of streams of your own, and a flow's playback, have that of the import.
+   * meanwhile. Events tell the times they had; records of streams of your own, a flow's playback, and what is redacted, of which
+   * the time is lost with the rest, have that of the import.
    *
    * @throws {@link RunlogError} `invalid_input` for what is no archive, breaks off, or has a line that can't be read;
    * `conflict` with `strict`; `aborted` when the signal is; nothing was written then. Else those of reading and writing.

@@ -420,3 +420,21 @@ test("times of the ruler are as exact as they are apart", () => {
   expect(told(5000, 5000, 60_000, 65_000)).toEqual(["5 s", "1 m", "1 m 05 s"]);
   expect(told(3_600_000, 3_600_000, 86_400_000, 90_000_000)).toEqual(["1 h", "1 d", "1 d 1 h"]);
 });
+
+test("what is redacted is in an import at the time of what came before it, not of the import", async () => {
+  const store = await openInMemory();
+  const { instance } = await store.startSession({ title: "Old" }, "one");
+  const context = await store.context(instance.id);
+  const first = Date.UTC(2020, 0, 1);
+  for (let at = 0; at < 4; at++) await context.appendEvent("user_message", { role: "user", content: `turn ${at}` }, { event: { createdAtMs: first + at * 1000 } });
+  await store.redact((await context.getEvents())[2]?.position ?? 0, "asked for");
+  const pieces: Uint8Array[] = [];
+  for await (const piece of store.export()) pieces.push(piece);
+  const other = await openInMemory();
+  await other.import(pieces);
+  const index = await indexed(other);
+  const lane = index.lanes.find(({ id }) => id === instance.id) as Lane;
+  const times = [0, 1, 2, 3].map((at) => index.rows.time.at(lane.entries.at(at)) - first);
+  expect(times.map((time) => Math.round(time / 1000))).toEqual([0, 1, 1, 3]);
+  expect(lane.lastTime).toBe(first + 3000);
+});

@@ -139,13 +139,14 @@ export class LogIndex {
     const lane = (page.laneOf[stream] ??= this.#lane(events.streamIds[stream] as string));
     const recorded = events.recorded[at] as number;
     const happened = events.happened[at] as number;
-    const time = Number.isNaN(happened) ? recorded : happened;
-    lane.skew = recorded - time;
+    const given = events.flags[at] as number;
+    let flags = (given & HeadFlag.Redacted) !== 0 ? Flag.Redacted : 0;
+    // What is redacted has lost the time at which it happened: in an import it is near what came before it.
+    const time = Number.isNaN(happened) ? recorded - (flags === 0 ? 0 : lane.skew) : happened;
+    if (flags === 0) lane.skew = recorded - time;
     const kind = events.kinds[at] as number;
     const firstCall = at === 0 ? 0 : (events.callEnds[at - 1] as number);
     const endCall = events.callEnds[at] as number;
-    const given = events.flags[at] as number;
-    let flags = (given & HeadFlag.Redacted) !== 0 ? Flag.Redacted : 0;
     if ((given & HeadFlag.Continuation) !== 0) flags |= Flag.Continuation;
     if ((given & HeadFlag.Silent) !== 0) flags |= Flag.Silent;
     if ((given & HeadFlag.SaysMore) !== 0) flags |= Flag.SaysMore;
