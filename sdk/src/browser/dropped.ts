@@ -2,9 +2,9 @@ import { RunlogError } from "../error.js";
 
 /**
  * What a user picks or drops: files of an `<input type="file">` (a folder's, with `webkitdirectory`), what a `drop` event has, a
- * folder of `showDirectoryPicker()`, or blobs by their paths.
+ * folder of `showDirectoryPicker()`, or blobs by their paths. Nothing (`null`, as the types of these have it) is refused.
  */
-export type Picked = Iterable<File> | ReadonlyMap<string, Blob> | DataTransfer | FileSystemDirectoryHandle;
+export type Picked = null | Iterable<File> | ReadonlyMap<string, Blob> | DataTransfer | FileSystemDirectoryHandle;
 
 /** More files than these are no store's folder. */
 const FILES_MAX = 100_000;

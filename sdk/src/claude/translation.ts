@@ -57,6 +57,7 @@ export class Translation {
   #recordedComplete: Fields | undefined;
   /** Whether such an end was told before the call's result came. */
   #toldEarly = false;
+  /** The last error that was told before the call ended: by a fixture, or with an answer of the model's. */
   #recordedError: AgentErrorEvent | undefined;
 
   constructor(call: Call) {
@@ -191,7 +192,11 @@ export class Translation {
       }
     }
     const error = message["error"];
-    if (typeof error === "string") events.push(this.#error(error, this.#text || error));
+    if (typeof error === "string") {
+      // The call's result says the same again, and less of why.
+      this.#recordedError = this.#error(error, this.#text || error);
+      events.push(this.#recordedError);
+    }
     return events;
   }
 
@@ -264,7 +269,7 @@ export class Translation {
     return event;
   }
 
-  /** As `#failed`, unless a fixture has told the same error already. */
+  /** As `#failed`, unless the same error was told already. */
   #failedOnce(errorType: string, message: string, details?: unknown): AgentEvent[] {
     const told = this.#recordedError;
     if (told === undefined || (told.errorType !== errorType && told.message !== message)) {

@@ -203,8 +203,8 @@ export interface Ended {
 }
 
 /** Starts a program in a bare process. One that hangs is killed, and says so. */
-export function started(program: string, folder: string): { child: ChildProcess; ended: Promise<Ended> } {
-  const child = spawn(process.execPath, [program], { cwd: folder, stdio: ["ignore", "pipe", "pipe"] });
+export function started(program: string, folder: string, args: readonly string[] = []): { child: ChildProcess; ended: Promise<Ended> } {
+  const child = spawn(process.execPath, [program, ...args], { cwd: folder, stdio: ["ignore", "pipe", "pipe"] });
   const said = { stdout: "", stderr: "" };
   child.stdout.on("data", (part) => (said.stdout += part));
   child.stderr.on("data", (part) => (said.stderr += part));
