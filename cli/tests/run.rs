@@ -362,6 +362,11 @@ fn a_key_makes_a_line_be_recorded_once() {
         .map(|ack| ack["sequence"].as_u64().unwrap())
         .collect();
     assert_eq!(acks, [1, 1, 2]);
+    let repeated: Vec<bool> = all(&lines, "ack")
+        .iter()
+        .map(|ack| ack["repeated"] == true)
+        .collect();
+    assert_eq!(repeated, [false, true, false]);
     assert_eq!(
         place
             .script(&["--overwrite", "n"], &["ready", line, "ack"])

@@ -329,6 +329,7 @@ impl Recorder {
                 sequence: recorded.sequence_number,
                 last_sequence: recorded.last_sequence,
                 step: recorded.step_number,
+                repeated: recorded.repeated,
             });
             if !recorded.repeated {
                 self.events += line.entry.events.len() as u64;

@@ -238,6 +238,10 @@ fn put(global: &Global, args: &Put, out: &mut Out) -> Result<Exit> {
     let text = read(&args.file)?;
     let refused =
         |why: String| Failure::usage(format!("{} is no definition: {why}", args.file.display()));
+    if text.trim_start().starts_with('[') {
+        let why = "it is a list; give one definition at a time (`runlog mcp --agents` takes a list of them)";
+        return Err(refused(why.to_owned()));
+    }
     let mut definition: AgentDefinition =
         read_json(&text).map_err(|error| refused(error.to_string()))?;
     definition.project = definition.project.or_else(|| args.project.clone());

@@ -163,12 +163,20 @@ async fn serve(
     });
     // From here on a signal shuts it down in order.
     let ended = signalled();
+    let is_writer = !served.store.backend().is_read_only();
     let server = Server::new(listener, address.port(), served);
     let url = format!("http://{}/", near(address));
     // Only now: a token of a server that never listened would open nothing. Before the address, so that who reads that
     // finds the token said.
     if let Some(token) = made {
         to_stderr(&format!("the token for writing: {token}"));
+    }
+    if is_writer {
+        note(
+            global.json,
+            "requests with the token for writing are taken: this is the store's one writer, and other processes can only read it \
+             meanwhile",
+        );
     }
     if !address.ip().to_canonical().is_loopback() {
         note(

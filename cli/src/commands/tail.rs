@@ -16,6 +16,10 @@ use crate::{
 
 /// How many records are read at a time.
 const PAGE_RECORDS: u64 = 1000;
+/// From this width on there is room for the names of agents,
+const NAMED_FROM: usize = 100;
+/// each so wide.
+const NAME_WIDTH: usize = 12;
 /// The interval at which the store is polled: another process writes, and can't wake this one.
 const POLL: Duration = Duration::from_millis(50);
 
@@ -134,11 +138,16 @@ fn print(store: &Store, owners: &mut Owners, record: &Record, out: &mut Out) -> 
         });
     }
     let session = instance.session_id.to_string();
-    let start = format!(
+    let mut start = format!(
         "{}  {}",
         text::time_of_year(event.created_at_ms),
         &session[..13.min(session.len())]
     );
+    // Each agent of a session has numbers of its own.
+    if out.width() >= NAMED_FROM {
+        let name = text::one_line(&instance.agent_name, NAME_WIDTH);
+        start = format!("{start}  {}", text::pad(&name, NAME_WIDTH));
+    }
     let kind = text::pad(view::kind_name(event.event_type), 11);
     let width = out
         .width()

@@ -105,10 +105,10 @@ fn a_link_lets_one_browser_in_and_is_told_to_nobody_else() {
         .split('"')
         .next()
         .unwrap();
-    let mut told = String::new();
-    BufReader::new(server.stderr())
-        .read_line(&mut told)
-        .unwrap();
+    // Behind what it says of writing.
+    let mut told = BufReader::new(server.stderr()).lines().map(Result::unwrap);
+    assert!(told.next().unwrap().contains("the store's one writer"));
+    let told = told.next().unwrap();
     assert!(told.trim().ends_with(link), "{told}");
 
     let open = link.strip_prefix(&server.url).unwrap();

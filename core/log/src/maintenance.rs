@@ -119,7 +119,7 @@ pub fn if_supported<T>(result: Result<T>) -> Result<Option<T>> {
 fn refusal(call: &str) -> Error {
     Error::new(
         ErrorKind::Unsupported,
-        format!("the backend of this store has no call `{call}`"),
+        format!("`{call}` isn't possible with this store: its backend doesn't offer it"),
     )
 }
 

@@ -127,6 +127,9 @@ pub(crate) struct Ack {
     pub(crate) last_sequence: u64,
     /// The step it belongs to, counted over all resumes.
     pub(crate) step: u32,
+    /// Whether an earlier line had the same key, so that nothing was recorded now.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) repeated: bool,
 }
 
 /// A step began.

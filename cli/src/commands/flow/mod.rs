@@ -23,7 +23,7 @@ pub(crate) struct Args {
 enum Sub {
     /// Show the latest snapshot of a flow, the commands that wait for it, and how many events it has of each type
     Show(show::Args),
-    /// Play the events of a flow back, in order and at their pace; nothing is run
+    /// Play the events of a flow back, in order, and with --speed at their pace; nothing is run
     #[command(visible_alias = "events")]
     Replay(replay::Args),
     /// Leave a message for a run of one of the flow's nodes

@@ -76,6 +76,14 @@ pub(super) fn answer(
             if out.is_json() {
                 return out.value(&Answer::Ack(&ack));
             }
+            if ack.repeated {
+                let why = "recorded before: its key was used already";
+                return out.line(format!(
+                    "{:>5}  {}",
+                    ack.sequence,
+                    console::style(why).dim()
+                ));
+            }
             for (sequence, event) in (ack.sequence..).zip(&events) {
                 let kind = text::pad(view::kind_name(event.kind), 11);
                 let said =

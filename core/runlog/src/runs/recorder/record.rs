@@ -51,7 +51,7 @@ impl RunRecorder {
         Err(Error::new(
             ErrorKind::LimitReached,
             format!(
-                "run {} has taken the {max_steps} steps it may, and was paused; resume it to go on",
+                "run {} has taken all of its steps (`max_steps` is {max_steps}), and was paused; resume it to go on",
                 self.id()
             ),
         ))
