@@ -18,7 +18,7 @@ use crate::{
 const AFTER_HELP: &str = "\
 A session goes when every rule that is given says so: what one of them keeps, stays. To have each of several limits for itself, \
 run the command once for each. Never given up are sessions with a run that is running, or paused and not yet resumed (unless --status paused says so), and \
-those that a copy was made of which stays. Without a rule the command is refused: --older-than, --keep-last, --max-bytes, --status, \
+sessions that have a copy that is kept. Without a rule the command is refused: --older-than, --keep-last, --max-bytes, --status, \
 --deleted, or --deltas by itself.
 
 With --deltas no session goes: streaming deltas are dropped of which an agent:text, agent:thinking or agent:complete has the whole \

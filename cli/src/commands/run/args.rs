@@ -111,7 +111,7 @@ pub(crate) struct Args {
 pub(super) enum Sub {
     /// Show a run's fields
     Show(runs::ShowArgs),
-    /// Say of a run what it took, and anything else
+    /// Set a run's usage and metadata
     Describe(runs::DescribeArgs),
 }
 
