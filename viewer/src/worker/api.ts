@@ -20,7 +20,7 @@ import { snapshotsOf } from "./snapshots.js";
 import { type GivenFile, type Source, markOf } from "./source.js";
 import { stepsOf } from "./steps.js";
 import { timelineOf } from "./timeline.js";
-import { titleOf } from "./titles.js";
+import { laneTitle, titleOf } from "./titles.js";
 import { type NamedTools, namedTools } from "./tools.js";
 import { Tree, statusOf } from "./tree.js";
 import { usageOf } from "./usage.js";
@@ -189,7 +189,7 @@ export class Api {
       moments: family.length,
       lanes: family.lanes.map((one, at) => ({
         id: one.id,
-        name: one.name,
+        name: laneTitle(index, one),
         depth: family.depths[at] ?? 0,
         status: statusOf(index, one),
         isFork: one.forkOf >= 0,

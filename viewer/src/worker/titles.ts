@@ -53,9 +53,14 @@ function endOfId(index: LogIndex, session: Session, root: Lane): string {
 }
 
 /** What a copy is called beside the mark that says where it was made. */
-export function copyTitle(index: LogIndex, lane: Lane): string {
+function copyTitle(index: LogIndex, lane: Lane): string {
   const session = index.sessions.get(lane.sessionId ?? "");
   const copy = untitledCopy(index, lane);
   const title = session?.title ?? lane.name;
   return copy === undefined ? title : (copy.name ?? `${title}${endOfId(index, copy.session, copy.root)}`);
+}
+
+/** What an agent is called among those that are shown with it: a copy by its session's title, which tells it from its source. */
+export function laneTitle(index: LogIndex, lane: Lane): string {
+  return lane.forkOf >= 0 && lane.parentId === undefined ? copyTitle(index, lane) : lane.name;
 }

@@ -2,7 +2,7 @@ import type { LaneStatus, TreeRow } from "../protocol.js";
 import { durationOf, parentOf } from "./family.js";
 import type { LogIndex } from "./index.js";
 import { type Lane, type Session, eventsIn } from "./model.js";
-import { copyTitle, sessionTitle } from "./titles.js";
+import { laneTitle, sessionTitle } from "./titles.js";
 import { usageOf } from "./usage.js";
 
 /** How an agent's latest run stands. */
@@ -153,12 +153,10 @@ export class Tree {
     }
     const own = lane as Lane;
     const usage = usageOf(own);
-    const isRootFork = own.forkOf >= 0 && own.parentId === undefined;
-    const title = isRootFork ? copyTitle(this.index, own) : own.name;
     return {
       ...base,
       kind: "agent",
-      title,
+      title: laneTitle(this.index, own),
       status: statusOf(this.index, own),
       // As in the header: what was truncated isn't counted.
       count: own.flowStatus === undefined ? eventsIn(own) : own.messages + own.toolCalls,
