@@ -45,7 +45,7 @@ impl Runs {
             page => page?,
         };
         let records = page.records.iter();
-        let events = records.map(|record| Ok(ContextEvent::decode(instance, record)?));
+        let events = records.map(|record| ContextEvent::decode(instance, record));
         Ok((events.collect::<Result<_>>()?, page.next))
     }
 }

@@ -44,6 +44,9 @@ impl View {
     }
 }
 
+/// Files, and what is wrong with each.
+type Files = Vec<(SegmentFile, String)>;
+
 /// Everything that was found.
 pub(crate) struct Examined {
     pub(crate) walker: Walker,
@@ -51,9 +54,9 @@ pub(crate) struct Examined {
     /// The segments, in order. Empty where nothing has to be done to any.
     pub(crate) parts: Vec<Part>,
     /// Files to be put aside, and why.
-    pub(crate) strays: Vec<(SegmentFile, String)>,
+    pub(crate) strays: Files,
     /// Packs that have records, but no index to read them by, and what is wrong.
-    pub(crate) without_index: Vec<(SegmentFile, String)>,
+    pub(crate) without_index: Files,
     /// Files that have the names of other segments, which are missing: which, and the segments that they are.
     pub(crate) misnamed: Vec<(SegmentId, SegmentId)>,
     /// Which of the small files don't match the log.
@@ -132,7 +135,7 @@ pub(crate) fn examine(
 }
 
 /// The files that can't be used: packs that have records but no index, and others, in whose place another file is made.
-fn without_use(slots: Vec<Slot>) -> (Vec<(SegmentFile, String)>, Vec<(SegmentFile, String)>) {
+fn without_use(slots: Vec<Slot>) -> (Files, Files) {
     let unusable = slots.into_iter().filter_map(|slot| match slot.state {
         State::Lost(unusable) => unusable,
         _ => None,
