@@ -265,10 +265,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn an_import_tells_the_steps_of_what_was_redacted(actions in vec((0..6u8, 0..8usize), 1..16)) {
+    fn an_import_tells_the_steps_of_what_was_redacted(actions in vec((0..7u8, 0..8usize), 1..16)) {
         let store = Store::in_memory();
-        let new = NewRun::in_new_session(NewSession::default(), "coder");
-        let run = store.runs().start(new).unwrap();
+        let start = || {
+            let new = NewRun::in_new_session(NewSession::default(), "coder");
+            store.runs().start(new).unwrap()
+        };
+        let (run, beside) = (start(), start());
         for (action, number) in actions {
             let here = events(&store, &run);
             match action {
@@ -282,6 +285,10 @@ proptest! {
                     let context = store.context(run.run().instance_id).unwrap();
                     let kept = here.len().saturating_sub(number);
                     context.truncate_after_sequence(kept as u64).unwrap();
+                }
+                4 => {
+                    beside.next_step().unwrap();
+                    beside.record_raw_message(raw(r#"{"role":"user","content":"of another"}"#)).unwrap();
                 }
                 _ => {
                     if let Some((_, position, false)) = here.get(number) {

@@ -123,7 +123,7 @@ struct Writer<'a> {
     is_log_time_known: bool,
     /// The stream, the sequence and the position of an envelope, right after it.
     envelope: Option<(StreamId, u64, u64)>,
-    /// The same of a redacted record, until one comes that tells that it isn't of its step.
+    /// The same of a redacted record and what came right after it in its stream, until something of another stream comes.
     redacted: Option<(StreamId, u64, u64)>,
     imported: Imported,
     changed: HashSet<Group>,
@@ -271,7 +271,8 @@ impl Writer<'_> {
     }
 
     /// Whether a record is the beginning of a step that a redacted record before it isn't of: in the archive they don't follow
-    /// each other, since what the step began with was truncated. Without that, a reader would take the redacted one for it.
+    /// each other, since what the step began with was truncated. If nothing came in between, a reader would take the redacted
+    /// record for it.
     fn is_behind_a_gap(&mut self, line: &RecordLine) -> bool {
         if line.redacted {
             self.redacted = Some((line.stream, line.sequence, line.position));
@@ -281,17 +282,15 @@ impl Writer<'_> {
             return false;
         };
         let follows = line.position == *position + 1;
-        if follows {
-            *position = line.position;
-        }
         if line.stream == *stream {
             *sequence = line.sequence;
+            *position += u64::from(follows);
+            return false;
         }
-        let begins_a_step = line.kind.0 == kinds::RUN_STEP_STARTED;
-        if begins_a_step && follows {
-            self.redacted = None;
-        }
-        begins_a_step && !follows
+        let is_step = line.kind.0 == kinds::RUN_STEP_STARTED;
+        // Anything else keeps them apart.
+        self.redacted.take_if(|_| follows || !is_step);
+        is_step && !follows
     }
 
     fn snapshot(&mut self, line: RecordLine) -> Result<()> {
