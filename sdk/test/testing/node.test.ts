@@ -202,6 +202,18 @@ describe.each(places)("createClaudeNode $name", ({ fresh }) => {
     ]);
   });
 
+  test("an error that is told with an answer and again with the result is one, of the kind that was told first", async () => {
+    const store = await fresh();
+    const flow = await store.flows.create();
+    const said = "Not logged in · Please run /login";
+    const answer = { ...assistant({ type: "text", text: said }), error: "authentication_failed" } as QueryMessage;
+    const queryFn = telling([init("s1"), answer, success(said, { is_error: true })]);
+    const failed = createClaudeNode({ queryFn, now }).run(flow, { nodeId: "plan", prompt: "Plan." });
+    await expect(failed).rejects.toMatchObject({ errorType: "authentication_failed", message: expect.stringContaining(said) });
+    const errors = (await eventsOf(store, flow.runId)).filter(({ type }) => type === "agent:error");
+    expect(errors).toMatchObject([{ errorType: "authentication_failed", message: said }]);
+  });
+
   test("a signal of many nodes keeps nothing of those that are over", async () => {
     const store = await (places[0] as (typeof places)[0]).fresh();
     const flow = await store.flows.create();
