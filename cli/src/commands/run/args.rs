@@ -38,10 +38,11 @@ in FILE. Where it is stopped, what it spawned is paused with it; where it ends w
 
 With --json a line for each thing that happens:
   {\"started\": {\"session_id\", \"instance_id\", \"run_id\", \"how\", \"last_sequence\", \"step_count\", \"resumed_from\"}}
-  {\"ack\": {\"id\", \"sequence\", \"last_sequence\", \"step\"}}
+  {\"ack\": {\"id\", \"sequence\", \"last_sequence\", \"step\"}}, with \"repeated\": true where the line's key was used before
   {\"step\": {\"id\", \"step\", \"steps_left\"}}
   {\"error\": {\"id\", \"line\", \"code\", \"message\"}}
-  {\"ended\": {\"run_id\", \"status\", \"step_count\", \"summary\", \"exit_code\", \"signal\", \"events\", \"refused\", \"seconds\"}}
+  {\"ended\": {\"run_id\", \"status\", \"step_count\", \"exit_code\", \"signal\", \"events\", \"refused\", \"seconds\"}}, \
+with \"summary\" and \"reason\" where the run has them
 where \"how\" is new, resumed, copied or overwritten.";
 
 #[derive(clap::Args)]

@@ -178,10 +178,13 @@ pub(super) fn print_end(started: &Started, report: &Report<'_>, out: &mut Out) -
         text::count(report.events, "event", "events")
     );
     if report.step_count > 0 {
-        line += &format!(
-            ", {}",
-            text::count(report.step_count.into(), "step", "steps")
-        );
+        let steps = text::count(report.step_count.into(), "step", "steps");
+        // They are counted over all resumes, as the limit is.
+        let in_all = match started.run.run().resumed_from {
+            Some(_) => " in all",
+            None => "",
+        };
+        line += &format!(", {steps}{in_all}");
     }
     if report.refused > 0 {
         line += &format!(", refused {}", text::count(report.refused, "line", "lines"));
