@@ -219,7 +219,7 @@ export class Store extends StoreSessions implements AsyncDisposable {
 
   /**
    * Takes the content of a record out of every read at once, in forks too. Its place and its sequence stay, and its
-   * bytes stay on the disk. Durable when it resolves; the reason is kept.
+   * bytes stay on the disk. A time that an event was given goes as well: it tells when it was recorded. Durable when it resolves; the reason is kept.
    *
    * @throws {@link RunlogError} `not_found` when there is no such record; `invalid_input` when it is one of the engine's own, an
    * entry of the store's lists, or says how a run went: without these, what they are of couldn't be found, or read.
