@@ -300,6 +300,18 @@ test("on a narrow page the view that is shown has its tab in view, and nothing i
   await close();
 });
 
+test("on a narrow page a call that is open leads to the inspector", async () => {
+  const { page, told, close } = await app.open("?example", { viewport: { width: 400, height: 800 } });
+  const call = page.locator(".call", { hasText: "list_files" }).first();
+  await call.locator(".line").click();
+  await call.locator(".part").first().waitFor();
+  await expect.poll(() => page.locator(".inspector.sheet").count()).toBe(0);
+  await call.getByRole("button", { name: "Inspect" }).click();
+  await expect.poll(() => page.locator(".inspector.sheet").innerText()).toContain("list_files");
+  expect(told).toEqual([]);
+  await close();
+});
+
 test("on a low page the list has most of the room, and the timeline comes when it is asked for", async () => {
   const { page, told, close } = await app.open("?example", { viewport: { width: 320, height: 256 } });
   await page.getByText("You are a careful software").waitFor();
