@@ -152,7 +152,7 @@ fn list(global: &Global, options: &ListAgents, out: &mut Out) -> Result<Exit> {
         (table::left("visibility", 10), &|agent| {
             agent.visibility.to_string()
         }),
-        (table::right("most steps"), &|agent| {
+        (table::right("max steps"), &|agent| {
             most_steps(agent).unwrap_or_default()
         }),
         (table::left("tools", 24), &|agent| agent.tools.join(", ")),
@@ -220,7 +220,7 @@ fn print(agent: &AgentDefinition, out: &mut Out) -> Result<Exit> {
         ("flow type", Some(agent.flow_type.clone())),
         ("visibility", Some(agent.visibility.to_string())),
         ("timeout", agent.default_timeout_ms.map(text::milliseconds)),
-        ("most steps", most_steps(agent)),
+        ("max steps", most_steps(agent)),
         (
             "metadata",
             metadata.map(|metadata| metadata.as_str().to_owned()),

@@ -164,7 +164,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         (table::left("assistant", 14), &|chat| {
             chat.assistant_id.clone()
         }),
-        (table::left("made (UTC)", 24), &|chat| {
+        (table::left("created (UTC)", 24), &|chat| {
             text::time_of_year(chat.created_at_ms)
         }),
         (table::left("title", 80), &|chat| {

@@ -131,7 +131,7 @@ pub(crate) fn run(global: &Global, args: Args, out: &mut Out) -> Result<Exit> {
         (table::right("steps"), &|run| {
             text::thousands(run.step_count.into())
         }),
-        (table::left("made (UTC)", 24), &|run| {
+        (table::left("created (UTC)", 24), &|run| {
             text::time_of_year(run.created_at_ms)
         }),
         (table::left("resumed by", 36), &|run| {
@@ -185,7 +185,7 @@ fn print_run(run: &Run, out: &mut Out) -> Result<Exit> {
         ("summary", run.summary.clone()),
         ("steps in all", Some(text::thousands(run.step_count.into()))),
         (
-            "most steps",
+            "max steps",
             run.max_steps
                 .map(|steps| format!("{} in this run", text::thousands(steps.into()))),
         ),
@@ -225,7 +225,7 @@ pub(crate) fn messages(global: &Global, args: MessagesArgs, out: &mut Out) -> Re
         (table::left("from", 11), &|message| {
             view::kind_name(message.role.event_kind()).to_owned()
         }),
-        (table::left("what it says", 120), &|message| {
+        (table::left("message", 120), &|message| {
             view::summary_of(message.role.event_kind(), &message.content, width)
         }),
     ];

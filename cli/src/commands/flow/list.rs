@@ -70,7 +70,7 @@ pub(crate) fn run(global: &Global, args: Args, out: &mut Out) -> Result<Exit> {
             flow.run_status
                 .map_or_else(|| "none".to_owned(), |status| status.to_string())
         }),
-        (table::left("made (UTC)", 24), &|flow| {
+        (table::left("created (UTC)", 24), &|flow| {
             text::time_of_year(flow.created_at_ms)
         }),
     ];
