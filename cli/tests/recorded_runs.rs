@@ -382,7 +382,7 @@ fn a_run_of_500_steps_is_not_resumed() {
     let more = ["--resume", "n", "--max-total-steps", "501"];
     assert_eq!(place.script(&more, &["say:x"]).code, 0);
     assert_eq!(newest(&place)["step_count"], 501);
-    // It says how a run is gone on with, and says nothing of a new one.
+    // It says how a run is resumed, and says nothing of a new one.
     place.expect(2, &["run", "--max-total-steps", "9", "--", "true"]);
 }
 

@@ -50,7 +50,7 @@ export interface StartInInstance {
   instanceId?: string | undefined;
 }
 
-/** A run that was gone on with. */
+/** A run that was resumed. */
 export interface ResumedAgent {
   /** The paused run. */
   runId: string;
@@ -62,13 +62,13 @@ export interface ResumedAgent {
 export interface LeftPaused {
   /** The paused run. */
   runId: string;
-  /** Why it couldn't be gone on with. */
+  /** Why it couldn't be resumed. */
   error: RunlogError;
 }
 
 /** What became of the runs that a crash had cut off. */
 export interface ResumeReport {
-  /** The runs that were gone on with, by the id of the paused one, and what became of each. */
+  /** The runs that were resumed, by the id of the paused one, and what became of each. */
   resumed: ResumedAgent[];
   /** The runs that were left paused, and why. */
   left: LeftPaused[];

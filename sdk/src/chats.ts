@@ -184,7 +184,7 @@ export class Chats {
    *
    * @example
    * ```ts
-   * // After a deployment: what is to be gone on with, in every chat.
+   * // After a deployment: what is to be resumed, in every chat.
    * for (const { chatId, requestId } of (await store.chats.listRequests({ unattended: true })).items) {
    *   const resumption = await store.chats.resume(chatId, { requestId });
    * }
@@ -322,7 +322,7 @@ export class Chats {
    * asks again asks under another id.
    *
    * @throws {@link RunlogError} `conflict` while somebody in this process is at work on a request of this id in the chat: one
-   * that was begun or gone on with, and hasn't ended; `already_exists` when the chat has messages or steps of such a request, or another chat has it;
+   * that was begun or resumed, and hasn't ended; `already_exists` when the chat has messages or steps of such a request, or another chat has it;
    * `invalid_input` when the message isn't the user's; else as {@link saveMessages}.
    */
   async beginRequest(chatId: string, request: NewRequest): Promise<RequestBuffer> {
@@ -371,7 +371,7 @@ export class Chats {
     try {
       if (!begun.hasEnded) await finish("completed");
     } catch (error) {
-      // Nobody else can end it: let go, it is written as interrupted as far as it can be, and may be gone on with.
+      // Nobody else can end it: let go, it is written as interrupted as far as it can be, and may be resumed.
       await begun.close().catch(() => {});
       throw error;
     }

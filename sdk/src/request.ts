@@ -237,7 +237,7 @@ export class RequestBuffer implements AsyncDisposable {
 
   /**
    * Writes all messages and steps as one atomic batch, with the final status of the steps under way; a delegate step that
-   * waits for one under way stays `running`. Of a request that was gone on with, the step that had been cut off is completed
+   * waits for one under way stays `running`. Of a request that was resumed, the step that had been cut off is completed
    * with it; its output is that of {@link Resumption.complete}, before or after. Durable when it resolves. After an error it can be called again; whatever
    * happens, it is written once.
    *

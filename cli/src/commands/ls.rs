@@ -182,7 +182,10 @@ fn print(
     let made_width = rows
         .iter()
         .map(|(session, ..)| text::time_to_minute(session.created_at_ms).len());
-    let made_width = made_width.max().unwrap_or_default().max("created (UTC)".len());
+    let made_width = made_width
+        .max()
+        .unwrap_or_default()
+        .max("created (UTC)".len());
     let several = rows.iter().any(|(.., instances)| instances.len() > 1);
     // The name gets the columns that the others leave, except those for the beginning of a title.
     let others = id_width + events_width + made_width + if several { 16 } else { 8 };

@@ -31,7 +31,7 @@ They are defined in the store, except for their commands. Without --agents nothi
 read, also while another process writes.
 
 What the client spawns are the sub-agents of one run of an agent called mcp-client. It ends with the client; where \
-sub-agents are still at work then, it is paused with them, and each can be gone on with by its resume_run_id.";
+sub-agents are still at work then, it is paused with them, and each can be resumed by its resume_run_id.";
 
 /// How long running agents have to record their state when the client disconnects.
 const STOP_GRACE: Duration = Duration::from_millis(1_500);

@@ -135,7 +135,7 @@ impl Family {
         let agent = &instance.agent;
         let mut places = Vec::new();
         if self.with_agent.get(agent) != Some(&self.sessions.len()) {
-            // A session that has nothing of this agent can be gone on with, unless it has something by now.
+            // A session that has nothing of this agent can be resumed, unless it has something by now.
             for place in 0..self.sessions.len() {
                 if !self.sessions[place].has_begun(agent) {
                     self.read(store, place)?;

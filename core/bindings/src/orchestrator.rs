@@ -104,7 +104,7 @@ struct SleepReply {
     ms: Option<f64>,
 }
 
-/// What became of the runs that a crash had cut off: those that were gone on with and those that were left paused, each by
+/// What became of the runs that a crash had cut off: those that were resumed and those that were left paused, each by
 /// its id.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

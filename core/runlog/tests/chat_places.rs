@@ -260,7 +260,7 @@ fn change(store: &Store, numbers: &mut Numbers, round: u64) -> &'static str {
         2 => {
             let messages = (0..50).map(|_| message(numbers)).collect();
             chats.save_messages(CHAT, messages).unwrap();
-            "gone on with"
+            "resumed"
         }
         3 => {
             let redact = Op::Redact {

@@ -301,7 +301,7 @@ fn requests_of_deleted_and_copied_chats_are_not_among_them(store: &Store) {
         .id
         .to_string();
     assert_eq!(listed(&chats, &all()), ["a/r:interrupted"]);
-    // The copy's request has an id of its own, and is gone on with there.
+    // The copy's request has an id of its own, and is resumed there.
     let resumption = chats.resume(&copy).unwrap().unwrap();
     assert_ne!(resumption.step.request_id, "r");
     chats

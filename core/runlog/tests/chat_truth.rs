@@ -1611,7 +1611,7 @@ fn a_request_that_is_gone_on_with_says_how_what_was_sent_before_is_changed() {
     request.finish(RequestEnd::Completed).unwrap();
 }
 
-/// A request that was interrupted after it sent a message, gone on with.
+/// A request that was interrupted after it sent a message, resumed.
 fn interrupted_with_message(chats: &Chats, chat: &str) -> RequestBuffer {
     let mut request = chats
         .begin_request(chat, NewRequest::new("a"), message("asked", "?"))

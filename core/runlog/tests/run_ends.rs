@@ -154,7 +154,7 @@ fn a_run_that_has_ended_is_gone_on_with_once(store: &Store) {
         again.to_string().contains(&resumed.run.id.to_string()),
         "{again}"
     );
-    // The one that goes on is at work; once it has ended, it can be gone on with in turn.
+    // The one that goes on is at work; once it has ended, it can be resumed in turn.
     let running = store.runs().resume(resumed.run.id, &ended()).unwrap_err();
     assert_eq!(running.kind(), ErrorKind::WrongStatus);
     resumed.recorder.complete(None).unwrap();

@@ -1361,8 +1361,8 @@ export interface Recovery {
 }
 
 /**
- * What became of the runs that a crash had cut off: those that were gone on with and those that were left paused, each
- * by its id.
+ * What became of the runs that a crash had cut off: those that were resumed and those that were left paused, each by
+ * its id.
  */
 export interface Report {
   left: ([RunId, Failure])[];
@@ -1407,8 +1407,8 @@ export interface ResumeOptions {
   /** What becomes of tool calls that have no result. */
   dangling?: Dangling | undefined;
   /**
-   * Whether a run that is over, however it ended, is gone on with too. It stays completed, failed or cancelled, and
-   * tells by `resumedBy` which one goes on.
+   * Whether a run that is over, however it ended, is resumed too. It stays completed, failed or cancelled, and tells by
+   * `resumedBy` which one goes on.
    */
   ended?: boolean | undefined;
   /** The id of the new run, where the caller has one already; else a fresh one. */

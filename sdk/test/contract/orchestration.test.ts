@@ -565,7 +565,7 @@ describe.each(places)("agents $name", ({ fresh }) => {
     await failure(orchestrator.resume(runs[0]?.runId as string), "wrong_status");
   });
 
-  test("that paused are gone on with by whoever spawns them again", async () => {
+  test("that paused are resumed by whoever spawns them again", async () => {
     const store = await fresh();
     const orchestrator = await world(store, {
       lead: async (context) => {

@@ -141,7 +141,7 @@ describe.each(places)("agents $name", ({ fresh }) => {
 });
 
 describe("agents of a process that is gone", () => {
-  test("C24: a store that is closed while a tree is at work leaves all of it to be gone on with", async () => {
+  test("C24: a store that is closed while a tree is at work leaves all of it to be resumed", async () => {
     for (let round = 0; round < 15; round += 1) {
       const place = await lastingPlace();
       const store = await place.open();

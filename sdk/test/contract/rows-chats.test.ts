@@ -229,7 +229,7 @@ describe.each(places)("S4 rows $name", ({ fresh }) => {
     expect((await chats.listRequests()).items).toEqual([]);
   });
 
-  test("S4 row 52: finishing what was gone on with completes the step that was cut off, however often it was", async () => {
+  test("S4 row 52: finishing what was resumed completes the step that was cut off, however often it was", async () => {
     const { chats } = await fresh();
     await chats.create({ chatId: "c", assistantId: "a" });
     const request = await begun(chats, "c", "r");
@@ -312,7 +312,7 @@ describe("S4 rows of a store that is opened again", () => {
     await (await begun(chats, "c", "r2")).finish("completed");
   });
 
-  test("S4 row 51: a request is gone on with by one handle, also after the process that had it is gone", async () => {
+  test("S4 row 51: a request is resumed by one handle, also after the process that had it is gone", async () => {
     const place = await lastingPlace();
     let store = await place.open();
     await store.chats.create({ chatId: "c", assistantId: "a" });

@@ -14,7 +14,7 @@ const CALL: MessageObject = {
 };
 
 describe.each(places)("runs $name", ({ fresh }) => {
-  test("a run that has ended is gone on with where that is asked for", async () => {
+  test("a run that has ended is resumed where that is asked for", async () => {
     const store = await fresh();
     const run = await store.runs.start({ session: {}, agentName: "coder", messages: [{ role: "user", content: "fix it" }] });
     await run.complete("done");

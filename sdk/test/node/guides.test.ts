@@ -141,7 +141,7 @@ test.each(["readme", "package"] as const)("the two programs of the %s: one kills
   expect(await said(story, "look.mjs")).toBe("completed 1 true\npaused 1 false\n");
 });
 
-test("the programs of the first guide: a run is killed, gone on with, and looked at", async () => {
+test("the programs of the first guide: a run is killed, resumed, and looked at", async () => {
   const first = start("start", "agent.mjs");
   await first.hasSaid();
   // Not before it has counted: the first thing it says is that it began.

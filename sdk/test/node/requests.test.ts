@@ -73,7 +73,7 @@ describe("a request that is open", () => {
   });
 });
 
-test("a request whose end can't be written is let go of, and may be gone on with or dismissed", async () => {
+test("a request whose end can't be written is let go of, and may be resumed or dismissed", async () => {
   const store = await open(await freshFolder());
   const { chatId } = await store.chats.create({ assistantId: "a" });
   const say = (text: string) => ({ messageId: "m1", role: "assistant", type: "text", props: { content: text } }) as const;

@@ -17,7 +17,7 @@ describe("C24: a process that is killed in the middle of a tree of agents", () =
     [9, 0, "once"],
     [9, 25, "both"],
     [9, 40, "once"],
-  ])("is gone on with once, whoever asks how often (%i leaves, %i ms, %s)", async (leaves, ms, how) => {
+  ])("is resumed once, whoever asks how often (%i leaves, %i ms, %s)", async (leaves, ms, how) => {
     const path = await freshFolder();
     const working = start("trees.mjs", [path, "work"]);
     while (working.said().split("a leaf").length - 1 < leaves) await once(working.process.stdout as Readable, "data");

@@ -36,7 +36,7 @@ impl Shape {
 /// Plays the tree to its end, or goes on where a process before was killed. `done` is told of each part that is durable.
 ///
 /// # Errors
-/// Those of the store, and what keeps a run from being gone on with.
+/// Those of the store, and what keeps a run from being resumed.
 pub async fn play(
     orchestrator: &Orchestrator,
     shape: Shape,
@@ -139,7 +139,7 @@ pub struct Found {
 }
 
 /// Checks a tree that has come to its end: every agent there once, every part done once, every run but the last of each
-/// agent cut off and gone on with once.
+/// agent cut off and resumed once.
 ///
 /// # Errors
 /// Those of the store; what is wrong with the tree is a panic.

@@ -47,7 +47,7 @@ export function takeOfChat(lane: ChatLane, record: SourceRecord, row: number): v
   }
 }
 
-/** A request that was dismissed isn't gone on with. */
+/** A request that was dismissed isn't resumed. */
 const STATUS_OF_REQUESTS: Record<string, Status> = { running: "running", completed: "completed", failed: "failed", interrupted: "paused", dismissed: "cancelled" };
 
 /** Takes in how the newest request stands. */

@@ -30,7 +30,7 @@ class StoreSource implements Source {
     return this.#pages(from, (next) => this.store.search(text, { from: next }));
   }
 
-  /** The pages that can be read: behind a damaged record it is gone on with. */
+  /** The pages that can be read: behind a damaged record it is resumed. */
   async *#pages<Page>(from: number, read: (from: number) => AsyncIterable<Page>): AsyncGenerator<Page> {
     for (let next: number | undefined = from; next !== undefined; ) {
       try {

@@ -140,7 +140,7 @@ pub(super) fn check(args: &Args) -> Result<()> {
         &args.resume,
     ) {
         return Err(Failure::usage(format!(
-            "{option} says how a run is gone on with; it goes with --resume alone"
+            "{option} says how a run is resumed; it goes with --resume alone"
         )));
     }
     if args.agent.is_empty() {

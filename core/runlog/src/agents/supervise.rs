@@ -115,7 +115,7 @@ impl Inner {
         Ok(report)
     }
 
-    /// A paused run, if a crash interrupted it and nobody has gone on with it.
+    /// A paused run, if a crash interrupted it and nobody has resumed it.
     async fn interrupted(&self, id: RunId) -> Result<Option<InterruptedRun>> {
         let Some(run) = self.store.runs().get(id).await? else {
             return Ok(None);
@@ -220,7 +220,7 @@ impl ResumeAll {
         Box::pin(async move {
             let resumed = match self.interrupted.get(&id) {
                 Some(interrupted) => self.resume_below(interrupted, below.as_ref()).await,
-                None => Err(Error::not_found(format!("run {id} can't be gone on with"))),
+                None => Err(Error::not_found(format!("run {id} can't be resumed"))),
             };
             let mut report = self
                 .report
@@ -238,7 +238,7 @@ impl ResumeAll {
                         .map(|interrupted| interrupted.run.clone());
                     let mut result =
                         run.map_or_else(|| SpawnResult::refused("", ""), SpawnResult::of);
-                    result.error = Some(format!("it could not be gone on with: {error}"));
+                    result.error = Some(format!("it could not be resumed: {error}"));
                     report.left.push((id, error));
                     result
                 }

@@ -463,7 +463,7 @@ impl RequestDraft {
             .get(id)
             .ok_or_else(|| {
                 Error::not_found(format!(
-                    "the request has sent no message {id:?} since it was begun, or gone on with; one that is in the chat is changed by the chats themselves"
+                    "the request has sent no message {id:?} since it was begun, or resumed; one that is in the chat is changed by the chats themselves"
                 ))
             })?;
         Ok(&mut self.messages[*index])

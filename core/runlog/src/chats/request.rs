@@ -188,7 +188,7 @@ impl Chats {
         if self.store.backend().is_read_only() {
             return Err(Error::new(
                 ErrorKind::ReadOnly,
-                "the store is open for reading only, so that what is gone on with couldn't be written; go on in the process that writes it",
+                "the store is open for reading only, so that what is resumed couldn't be written; go on in the process that writes it",
             ));
         }
         let session = self.session_id(&resumption.step.chat_id).await?;

@@ -24,7 +24,7 @@ use crate::{
 /// let chat_id = chats.create_chat(Chat::new("travel"))?.chat_id;
 /// let asked = ChatMessage::text(ChatRole::User, "Oslo, please.");
 /// chats.begin_request(&chat_id, NewRequest::new("travel"), asked)?.finish(RequestEnd::Interrupted)?;
-/// // After a deployment: what is to be gone on with, in every chat.
+/// // After a deployment: what is to be resumed, in every chat.
 /// let unattended = ListRequests { unattended: true, ..ListRequests::default() };
 /// let found = chats.list_requests(&unattended)?.items;
 /// assert_eq!((found.len(), found[0].status), (1, RequestStatus::Interrupted));

@@ -379,7 +379,7 @@ pub(super) fn check_resumable(fold: &ChatFold, step: &Step) -> Result<()> {
     Err(Error::new(
         ErrorKind::Conflict,
         format!(
-            "request {request:?} isn't to be resumed at step {id:?} any more: it was gone on with, or dismissed, since; \
+            "request {request:?} isn't to be resumed at step {id:?} any more: it was resumed, or dismissed, since; \
              resume the chat anew"
         ),
     ))

@@ -4,7 +4,7 @@ use runlog_model::{CatalogEvent, EncodedEvent, OpenRequest, RequestStatus, Sessi
 
 use crate::Result;
 
-/// The events by which the requests of a chat that were to be gone on with are in no list any more: their contents are gone, so that
+/// The events by which the requests of a chat that were to be resumed are in no list any more: their contents are gone, so that
 /// nobody could resume or dismiss them.
 pub(super) fn dismissals(session: &Session) -> Result<Vec<EncodedEvent>> {
     let open = session.chat.iter().flat_map(|chat| &chat.open_requests);

@@ -62,7 +62,7 @@ pub struct ResumeOptions {
     pub max_total_steps: u32,
     /// What becomes of tool calls that have no result.
     pub dangling: Dangling,
-    /// Whether a run that is over, however it ended, is gone on with too. It stays completed, failed or cancelled, and tells
+    /// Whether a run that is over, however it ended, is resumed too. It stays completed, failed or cancelled, and tells
     /// by [`resumed_by`](Run::resumed_by) which one goes on.
     pub ended: bool,
     /// The id of the new run, where the caller has one already; else a fresh one.

@@ -588,7 +588,7 @@ async fn scenario_parent_cancellation_cascades(world: World) {
     wait_for(&world, 2).await;
     cancelled.cancel().await.unwrap();
     assert_eq!(cancelled.wait().await.unwrap().status, RunStatus::Cancelled);
-    // What can be gone on with is, and what nobody wants any more is not.
+    // What can be resumed is, and what nobody wants any more is not.
     for (lead, status) in [
         (lead.run_id(), RunStatus::Paused),
         (cancelled.run_id(), RunStatus::Cancelled),

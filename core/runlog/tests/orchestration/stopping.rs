@@ -129,7 +129,7 @@ async fn a_tree_of_a_thousand_is_cancelled_in_one_batch(world: World) {
 }
 
 /// The context of a run that its timeout paused, with its last words, is one that providers take; and its model learns
-/// what its sub-agents did, and which runs can be gone on with.
+/// what its sub-agents did, and which runs can be resumed.
 async fn a_run_that_is_paused_keeps_what_its_sub_agents_did(world: World) {
     // All of them heed it: on a busy machine they get the time that their last words take.
     let world = world.bounded(runlog::agents::OrchestratorOptions {

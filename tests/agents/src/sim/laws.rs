@@ -25,7 +25,7 @@ pub(super) type Check = Result<(), String>;
 /// What a result says of a run whose end the storage refused.
 const UNRECORDED: &str = "how the run ended could not be recorded";
 /// What a result says of a run that somebody else went on with.
-const LEFT: &str = "it could not be gone on with";
+const LEFT: &str = "it could not be resumed";
 
 /// A log, what callers were told of it, and the bounds.
 pub(super) struct Laws<'a> {

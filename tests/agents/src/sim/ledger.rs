@@ -30,7 +30,7 @@ pub(super) struct Told {
     pub(super) ends: Vec<SpawnResult>,
     /// The runs that a recovery left paused, with why.
     pub(super) left: BTreeMap<RunId, String>,
-    /// The runs that a crash had cut off and that were gone on with.
+    /// The runs that a crash had cut off and that were resumed.
     pub(super) revived: u64,
     /// The agents that are at work, and not waiting for others.
     working: i64,

@@ -67,7 +67,7 @@ impl Figures {
             ("shutdowns", self.shutdowns),
             ("lives with storage faults", self.storage_faults),
             ("trees cancelled", self.cancelled),
-            ("runs gone on with after a crash", self.revived),
+            ("runs resumed after a crash", self.revived),
             ("spawns with results", self.spawns),
             ("messages acknowledged", self.messages),
         ]
