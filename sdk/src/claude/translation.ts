@@ -192,11 +192,9 @@ export class Translation {
       }
     }
     const error = message["error"];
-    if (typeof error === "string") {
-      // The call's result says the same again, and less of why.
-      this.#recordedError = this.#error(error, this.#text || error);
-      events.push(this.#recordedError);
-    }
+    // The call's result says the same again, and less of why. What another answer follows was overcome.
+    this.#recordedError = typeof error === "string" ? this.#error(error, this.#text || error) : undefined;
+    if (this.#recordedError !== undefined) events.push(this.#recordedError);
     return events;
   }
 

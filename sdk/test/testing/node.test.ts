@@ -214,6 +214,15 @@ describe.each(places)("createClaudeNode $name", ({ fresh }) => {
     expect(errors).toMatchObject([{ errorType: "authentication_failed", message: said }]);
   });
 
+  test("an error that another answer followed isn't what the agent failed of later", async () => {
+    const store = await fresh();
+    const flow = await store.flows.create();
+    const busy = { ...assistant({ type: "text", text: "Too fast." }), error: "rate_limit" } as QueryMessage;
+    const queryFn = telling([init("s1"), busy, assistant({ type: "text", text: "Again." })]);
+    const failed = createClaudeNode({ queryFn, now }).run(flow, { nodeId: "plan", prompt: "Plan." });
+    await expect(failed).rejects.toMatchObject({ errorType: "error_during_execution" });
+  });
+
   test("a signal of many nodes keeps nothing of those that are over", async () => {
     const store = await (places[0] as (typeof places)[0]).fresh();
     const flow = await store.flows.create();

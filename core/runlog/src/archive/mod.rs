@@ -48,6 +48,7 @@ mod lists;
 #[cfg(not(target_family = "wasm"))]
 mod new_file;
 mod owners;
+mod pending;
 mod plan;
 mod readable;
 mod reader;

@@ -75,8 +75,8 @@ impl Runs {
     }
 
     /// Whether an event is in the batch that begins a step: it isn't before the last message that a step may begin with, and from
-    /// there to the step's record there is nothing but events of the context, and redactions: an import redacts each event
-    /// where it writes it.
+    /// there to the step's record there is nothing but events of the context, and redactions, which an import
+    /// writes behind each of its batches.
     async fn begins(&self, run: &LoadedRun, event: &ContextEvent, begun: Begun) -> Result<bool> {
         let (instance, contexts) = (run.run.instance_id, self.store.contexts());
         let place = |event: &ContextEvent| Some((event.sequence_number, event.position));
