@@ -5,9 +5,9 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::{
     args::Global,
     commands::{
-        agents, backup, cancel, chat, chats, compact, completions, copy, demo, export, flow,
-        import, ls, man, mcp, record_fixtures, replay, resume, retain, run, runs, salvage, send,
-        serve, show, stat, tail, truncate, verify,
+        agents, backup, cancel, chat, chats, compact, completions, copy, demo, erase, export, flow,
+        import, ls, man, mcp, record_fixtures, replay, resume, retain, run, runs, salvage, search,
+        send, serve, show, stat, tail, truncate, verify,
     },
     failure::{Exit, Result},
     output::Out,
@@ -72,6 +72,8 @@ pub(crate) enum Command {
     Replay(replay::Args),
     /// Print the newest events of the whole store
     Tail(tail::Args),
+    /// Find a text in everything that is recorded
+    Search(search::Args),
     /// Say what is in the store
     Stat(stat::Args),
     /// Copy the store to another folder, also while another process writes
@@ -80,6 +82,8 @@ pub(crate) enum Command {
     Compact(compact::Args),
     /// Give up the sessions that are too old, too many, too large or whose runs failed
     Retain(retain::Args),
+    /// Take the contents of sessions, messages or records out of the store and off the disk, for good
+    Erase(erase::Args),
     /// Check the whole store: every record, index and checksum
     Verify(verify::Args),
     /// Print every whole record of a folder, also of one that does not open
@@ -137,10 +141,12 @@ pub(crate) fn run(cli: Cli, out: &mut Out) -> Result<Exit> {
         Command::Show(args) => show::run(&global, &args, out),
         Command::Replay(args) => replay::run(&global, &args, out),
         Command::Tail(args) => tail::run(&global, &args, out),
+        Command::Search(args) => search::run(&global, &args, out),
         Command::Stat(args) => stat::run(&global, &args, out),
         Command::Backup(args) => backup::run(&global, &args, out),
         Command::Compact(args) => compact::run(&global, &args, out),
         Command::Retain(args) => retain::run(&global, &args, out),
+        Command::Erase(args) => erase::run(&global, &args, out),
         Command::Verify(args) => verify::run(&global, &args, out),
         Command::Salvage(args) => salvage::run(&global, &args, out),
         Command::Copy(args) => copy::run(&global, &args, out),

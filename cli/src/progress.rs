@@ -2,10 +2,12 @@
 
 use std::{
     io::{self, IsTerminal},
+    ops::ControlFlow,
     time::Duration,
 };
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use runlog::log::CompactProgress;
 
 /// Work that is finished sooner than this shows no bar.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -17,6 +19,42 @@ pub(crate) struct Progress {
     shown: bool,
     quiet: bool,
     json: bool,
+}
+
+/// The progress of a compaction.
+pub(crate) struct Compacting {
+    bar: Option<Progress>,
+    before: u64,
+    json: bool,
+}
+
+impl Compacting {
+    pub(crate) fn new(json: bool) -> Self {
+        Self {
+            bar: None,
+            before: 0,
+            json,
+        }
+    }
+
+    /// Shows how far it is; it always continues.
+    pub(crate) fn at(&mut self, at: CompactProgress) -> ControlFlow<()> {
+        let bar = self
+            .bar
+            .get_or_insert_with(|| Progress::bytes(Some(at.bytes_total), self.json));
+        bar.about("compacting");
+        // What finds no room on the disk is written again, in smaller packs.
+        bar.of(at.bytes_total);
+        bar.add(at.bytes_done.saturating_sub(self.before));
+        self.before = at.bytes_done;
+        ControlFlow::Continue(())
+    }
+
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish();
+        }
+    }
 }
 
 impl Progress {

@@ -1,9 +1,7 @@
-//! Reading streams and the log, and finding the owners of streams.
-
-use std::collections::HashMap;
+//! Reading streams and the log.
 
 use runlog::{
-    AgentInstance, ErrorKind, InstanceId,
+    ErrorKind, InstanceId,
     blocking::Store,
     log::{Position, ReadOptions, Record, Sequence, StreamId},
 };
@@ -41,24 +39,6 @@ pub(crate) fn records(store: &Store, stream: StreamId) -> impl Iterator<Item = R
             }
         }
     })
-}
-
-/// Finds the owners of a log's streams.
-#[derive(Default)]
-pub(crate) struct Owners {
-    known: HashMap<StreamId, Option<AgentInstance>>,
-}
-
-impl Owners {
-    /// The instance whose context a stream is.
-    pub(crate) fn of(&mut self, store: &Store, stream: StreamId) -> Result<Option<&AgentInstance>> {
-        // A stream without an owner may get one later, so only instances are cached.
-        if !matches!(self.known.get(&stream), Some(Some(_))) {
-            let instance = store.get_instance(InstanceId(stream.0))?;
-            self.known.insert(stream, instance);
-        }
-        Ok(self.known.get(&stream).and_then(Option::as_ref))
-    }
 }
 
 /// The last position of the log that is durable.

@@ -1,14 +1,12 @@
 //! `runlog compact`: frees the disk space of unreferenced records.
 
-use std::ops::ControlFlow;
-
 use runlog::log::{Codec, CompactOptions, CompactScope, Compaction, Stat};
 
 use crate::{
     args::{Global, at_least},
     failure::{Exit, Failure, Result},
     output::{Out, Report},
-    progress::Progress,
+    progress::Compacting,
     store, text,
 };
 
@@ -82,22 +80,9 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     } else {
         store::open(global)?
     };
-    let mut progress: Option<Progress> = None;
-    let mut before = 0;
-    let is_json = out.is_json();
-    let done = store.compact_with(options, |at| {
-        let progress =
-            progress.get_or_insert_with(|| Progress::bytes(Some(at.bytes_total), is_json));
-        progress.about("compacting");
-        // What finds no room on the disk is written again, in smaller packs.
-        progress.of(at.bytes_total);
-        progress.add(at.bytes_done.saturating_sub(before));
-        before = at.bytes_done;
-        ControlFlow::Continue(())
-    });
-    if let Some(progress) = &progress {
-        progress.finish();
-    }
+    let mut progress = Compacting::new(out.is_json());
+    let done = store.compact_with(options, |at| progress.at(at));
+    progress.finish();
     let done = done.map_err(Failure::of_argument)?;
     store.close()?;
     // The files in place of those that were rewritten aren't all that there is: there is a new segment to write to. It has

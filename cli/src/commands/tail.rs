@@ -1,17 +1,20 @@
 //! `runlog tail`: prints the newest events of the whole store, and follows new ones.
 
-use std::{collections::VecDeque, thread, time::Duration};
+use std::{collections::VecDeque, sync::Arc, thread, time::Duration};
 
 use runlog::log::{Position, Record};
-use runlog::{InstanceId, blocking::Store, contexts::ContextEvent};
+use runlog::{
+    AgentInstance, InstanceId, Store,
+    contexts::{ContextEvent, ContextEventKind},
+};
 use serde::Serialize;
 
 use crate::{
     args::Global,
     failure::{Exit, Result},
     output::Out,
-    read::{self, Owners},
-    store, text, view,
+    owners::{Owner, Owners},
+    read, store, text, view,
 };
 
 /// How many records are read at a time.
@@ -48,9 +51,10 @@ struct Line<'a> {
 }
 
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
-    let store = store::open_read_only(global)?;
+    let reader = store::open_read_only(global)?;
+    let store = reader.to_async();
     let mut owners = Owners::default();
-    let last = read::last_position(&store)?;
+    let last = read::last_position(&reader)?;
     for record in newest(&store, &mut owners, last, args.number)? {
         print(&store, &mut owners, &record, out)?;
     }
@@ -60,7 +64,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let mut seen = last;
     loop {
         out.flush()?;
-        let durable = read::last_position(&store)?;
+        let durable = read::last_position(&reader)?;
         if durable <= seen {
             if out.is_closed() {
                 return Ok(Exit::Ok);
@@ -106,7 +110,7 @@ fn newest(
                 .into_iter()
                 .take_while(|record| record.position < end)
             {
-                if record.kind.is_data() && owners.of(store, record.stream)?.is_some() {
+                if context_of(store, owners, &record)?.is_some() {
                     piece.push(record);
                 }
             }
@@ -121,11 +125,23 @@ fn newest(
     Ok(found.into())
 }
 
-fn print(store: &Store, owners: &mut Owners, record: &Record, out: &mut Out) -> Result<()> {
-    if !record.kind.is_data() {
-        return Ok(());
+/// The instance in whose context a record is an event; `None` for all others.
+fn context_of(
+    store: &Store,
+    owners: &mut Owners,
+    record: &Record,
+) -> Result<Option<Arc<AgentInstance>>> {
+    if ContextEventKind::from_byte(record.kind.0).is_none() {
+        return Ok(None);
     }
-    let Some(instance) = owners.of(store, record.stream)? else {
+    match pollster::block_on(owners.of(store, record.stream))? {
+        Owner::Instance(instance) => Ok(Some(instance)),
+        _ => Ok(None),
+    }
+}
+
+fn print(store: &Store, owners: &mut Owners, record: &Record, out: &mut Out) -> Result<()> {
+    let Some(instance) = context_of(store, owners, record)? else {
         return Ok(());
     };
     let event = ContextEvent::decode(InstanceId(record.stream.0), record)?;

@@ -20,6 +20,9 @@ const LIGHT_ITEMS_MAX: usize = 100;
 /// The names of the page size.
 const LIMITS: [&str; 2] = ["limit", "page_size"];
 
+/// The names of texts that are searched for.
+const SEARCHES: [&str; 2] = ["keywords", "text"];
+
 /// The query of an endpoint, described by its type. Cheap to clone, because that is done for each request.
 #[derive(Clone)]
 pub(super) struct Query {
@@ -91,7 +94,7 @@ impl Query {
 pub(super) fn is_light(query: Option<&str>) -> bool {
     form_urlencoded::parse(query.unwrap_or_default().as_bytes()).all(|(name, value)| {
         // A search in texts reads many of them.
-        name != "keywords"
+        !SEARCHES.contains(&&*name)
             && (!LIMITS.contains(&&*name)
                 || value
                     .parse()

@@ -266,3 +266,52 @@ fn what_another_process_writes_is_there() {
     assert_eq!(count(), before + 1);
     store.close().unwrap();
 }
+
+#[test]
+fn a_text_is_searched_for_in_everything_in_pages() {
+    let place = Place::new();
+    let recorded = record(&place);
+    let server = Server::start(&place, &[]);
+    let whole = server.json("/v1/search?text=PAPERS&limit=1000");
+    let items = whole["items"].as_array().unwrap();
+    let said = items
+        .iter()
+        .find(|hit| hit["event_type"] == "user_message")
+        .unwrap();
+    assert_eq!(said["session_id"], recorded.session.to_string());
+    assert_eq!(said["excerpt"], "Find papers on logs.");
+    assert_eq!(
+        (&said["agent_name"], &said["truncated"]),
+        (&json!("finder"), &json!(false))
+    );
+    assert!(items.len() > 2, "{whole}");
+    let (mut found, mut query) = (Vec::new(), "text=papers&limit=1".to_owned());
+    loop {
+        let page = server.json(&format!("/v1/search?{query}"));
+        found.extend(page["items"].as_array().unwrap().clone());
+        let Some(next) = page["next"].as_str() else {
+            break;
+        };
+        query = format!("text=papers&limit=1&cursor={next}");
+    }
+    assert_eq!(Value::Array(found), whole["items"]);
+    let one = server.json(&format!(
+        "/v1/search?text=papers&session_id={}",
+        recorded.session
+    ));
+    for hit in one["items"].as_array().unwrap() {
+        assert_eq!(hit["session_id"], recorded.session.to_string());
+    }
+    for (query, wanted) in [
+        ("", "text"),
+        ("text=", "1 to 65536 bytes"),
+        ("text=a&cursor=0", "is not the `next` of a page"),
+        ("text=a&limit=0", "give a `limit` of 1"),
+        ("text=a&limit=1001", "at most 1000"),
+        ("text=a&session_id=1", "not an id"),
+    ] {
+        let told = server.get(&format!("/v1/search?{query}"));
+        let told = told.problem(400, "invalid_input");
+        assert!(told.contains(wanted), "{query}: {told}");
+    }
+}

@@ -128,24 +128,43 @@ impl Store {
     }
 }
 
-/// Whether a record has a text. In a step or a flow's state that was saved as a difference, JSON is in strings of JSON, as
-/// nothing else has it; so those are looked through by themselves.
+/// Whether a record has a text.
 fn is_in(query: &TextQuery, record: &Record) -> bool {
-    if query.is_in(&record.payload) {
-        return true;
-    }
+    query.is_in(&record.payload)
+        || texts_in_json(record)
+            .iter()
+            .any(|text| query.is_in(text.as_bytes()))
+}
+
+/// The texts of a record that a [search](Store::search) examines, as they are stored: JSON, except in a stream of one's own.
+///
+/// ```
+/// use runlog::{NewMessage, NewSession, blocking::Store, log::Position, scan};
+///
+/// let store = Store::in_memory();
+/// let (_, agent) = store.start_session(NewSession::titled("Trip"), "planner")?;
+/// store.context(agent.id)?.append_message(NewMessage::user("To Oslo, please."))?;
+/// let found = store.search(&scan::TextQuery::new("oslo")?, Position(1))?.found;
+/// let record = pollster::block_on(store.backend().maintenance().record(found[0]))?.expect("it was found");
+/// assert!(scan::searched_texts(&record)[0].contains("To Oslo, please."));
+/// # Ok::<(), runlog::Error>(())
+/// ```
+pub fn searched_texts(record: &Record) -> Vec<String> {
+    let payload = std::str::from_utf8(&record.payload).map(str::to_owned).ok();
+    payload.into_iter().chain(texts_in_json(record)).collect()
+}
+
+/// The texts of a step or a flow's state that was saved as a difference. There JSON is in strings of JSON, as nothing else has it.
+fn texts_in_json(record: &Record) -> Vec<String> {
     if record.kind == Kind::SNAPSHOT {
-        let texts = new_texts_of_snapshot(&record.meta, &record.payload);
-        return texts.iter().any(|text| query.is_in(text.as_bytes()));
+        return new_texts_of_snapshot(&record.meta, &record.payload);
     }
     if record.kind.0 != kinds::STEP_DIFF_SAVED {
-        return false;
+        return Vec::new();
     }
     match ChatEvent::decode(record.kind.0, &record.meta, &record.payload) {
-        Ok(ChatEvent::StepDiffSaved(diff)) => {
-            diff.new_texts().any(|text| query.is_in(text.as_bytes()))
-        }
-        _ => false,
+        Ok(ChatEvent::StepDiffSaved(diff)) => diff.new_texts().map(str::to_owned).collect(),
+        _ => Vec::new(),
     }
 }
 

@@ -128,7 +128,7 @@ mod tests {
     use runlog::SessionId;
 
     use super::*;
-    use crate::serve::tail::event::Topic;
+    use crate::owners::Topic;
 
     fn item(position: u64, session: Uuid) -> Item {
         Item {

@@ -21,14 +21,17 @@ use tokio::{
 
 use super::{
     channels::{Subject, TailUpdate},
-    event::{ContextLine, DamagedLine, Item, Owners, RecordLine, Topic},
+    event::{ContextLine, DamagedLine, Item, RecordLine},
     follower::{UNREPORTED_TIME_MAX, read},
 };
-use crate::serve::{
-    app::App,
-    endpoint::{AnswerSpec, Endpoint, NoPath, stream},
-    problem::{Answer, Problem},
-    sse,
+use crate::{
+    owners::{Owners, Topic},
+    serve::{
+        app::App,
+        endpoint::{AnswerSpec, Endpoint, NoPath, stream},
+        problem::{Answer, Problem},
+        sse,
+    },
 };
 
 /// Waiting frames are sent together, up to this many bytes.

@@ -1,61 +1,20 @@
 //! The events of the tail, from records.
 
-use std::{collections::HashMap, sync::Arc};
-
 use axum::body::Bytes;
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use runlog::{
     AgentInstance, InstanceId, RawJson, RunId, SessionId, Store,
     contexts::{ContextEvent, ContextEventKind},
-    flows::{FlowEventKind, RuntimeEvent},
-    log::{Record, StreamId},
+    flows::RuntimeEvent,
+    log::Record,
 };
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use crate::serve::{problem::Answer, sse};
-
-/// The prefix of the ids of a store's list streams.
-const LISTS: &[u8] = b"runlog:";
-/// The most streams whose owners are cached.
-const OWNERS_MAX: usize = 10_000;
-
-/// What an event of the tail is about.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Topic {
-    /// An event of an agent's context.
-    Context,
-    /// What happened to a run.
-    Run,
-    /// An event of a flow.
-    Flow,
-    /// A message or a step of a chat.
-    Chat,
-    /// What the lists of sessions, runs, flows and agents were told.
-    List,
-    /// A record of a stream that is none of these.
-    Stream,
-    /// What the log was asked to do: truncate, fork, …; `kind` is 128 or more.
-    Log,
-    /// Records that can't be read. Told whatever else is asked for, since they may have been that.
-    Damaged,
-}
-
-impl Topic {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Context => "context",
-            Self::Run => "run",
-            Self::Flow => "flow",
-            Self::Chat => "chat",
-            Self::List => "list",
-            Self::Stream => "stream",
-            Self::Log => "log",
-            Self::Damaged => "damaged",
-        }
-    }
-}
+use crate::{
+    owners::{Owner, Owners, Topic},
+    serve::{problem::Answer, sse},
+};
 
 /// An encoded record, ready to be sent.
 #[derive(Debug)]
@@ -131,53 +90,6 @@ pub(in crate::serve) struct DamagedLine<'a> {
     detail: &'a str,
 }
 
-/// The owner of a stream.
-#[derive(Clone)]
-enum Owner {
-    Instance(Arc<AgentInstance>),
-    Run(RunId, SessionId),
-    Chat(SessionId),
-    Lists,
-    Nobody,
-}
-
-/// Finds the owners of streams, and caches them.
-#[derive(Default)]
-pub(super) struct Owners {
-    known: HashMap<StreamId, Owner>,
-}
-
-impl Owners {
-    async fn of(&mut self, store: &Store, stream: StreamId) -> Answer<Owner> {
-        if let Some(owner) = self.known.get(&stream) {
-            return Ok(owner.clone());
-        }
-        let owner = owner(store, stream).await?;
-        // A stream without an owner may get one later.
-        if !matches!(owner, Owner::Nobody) {
-            if self.known.len() >= OWNERS_MAX {
-                self.known.clear();
-            }
-            self.known.insert(stream, owner.clone());
-        }
-        Ok(owner)
-    }
-}
-
-async fn owner(store: &Store, stream: StreamId) -> Answer<Owner> {
-    if stream.as_bytes().starts_with(LISTS) {
-        return Ok(Owner::Lists);
-    }
-    if let Some(instance) = store.get_instance(InstanceId(stream.0)).await? {
-        return Ok(Owner::Instance(Arc::new(instance)));
-    }
-    if let Some(run) = store.runs().get(RunId(stream.0)).await? {
-        return Ok(Owner::Run(run.id, run.session_id));
-    }
-    let session = store.get_session(SessionId(stream.0)).await?;
-    Ok(session.map_or(Owner::Nobody, |session| Owner::Chat(session.id)))
-}
-
 /// The event about unreadable records, at these positions, both inclusive.
 pub(super) fn damaged(first: u64, last: u64, why: &str) -> Answer<Item> {
     let detail = format!("{why}; `runlog verify` says what is damaged, and what to do");
@@ -214,15 +126,8 @@ async fn whole(store: &Store, owners: &mut Owners, record: &Record) -> Answer<It
     {
         return of_context(instance, record);
     }
-    let (session, run) = match &owner {
-        Owner::Instance(instance) => (Some(instance.session_id), None),
-        Owner::Run(run, session) => (Some(*session), Some(*run)),
-        Owner::Chat(session) => (Some(*session), None),
-        Owner::Lists => (None, None),
-        // A flow that belongs to no run has a stream of its own.
-        Owner::Nobody => (None, is_flow(record).then_some(RunId(record.stream.0))),
-    };
-    let topic = topic(&owner, record);
+    let (session, run) = (owner.session(), owner.run(record));
+    let topic = Topic::of(&owner, record);
     let payload = payload(record, topic);
     // Binary payloads are only included for streams of users: others are derived, or useless without the rest of the log.
     let bytes = (topic == Topic::Stream && payload.is_none() && !record.payload.is_empty())
@@ -243,10 +148,7 @@ async fn whole(store: &Store, owners: &mut Owners, record: &Record) -> Answer<It
         position: record.position.0,
         topic,
         session,
-        instance: match &owner {
-            Owner::Instance(instance) => Some(instance.id),
-            _ => None,
-        },
+        instance: owner.instance().map(|instance| instance.id),
         run,
         frame: sse::frame(Some(record.position.0), topic.name(), &line)?,
     })
@@ -267,25 +169,6 @@ fn of_context(instance: &AgentInstance, record: &Record) -> Answer<Item> {
         run: event.run_id,
         frame: sse::frame(Some(event.position), Topic::Context.name(), &line)?,
     })
-}
-
-fn is_flow(record: &Record) -> bool {
-    FlowEventKind::of_byte(record.kind.0).is_some()
-        && RuntimeEvent::decode(&record.meta, &record.payload).is_ok()
-}
-
-fn topic(owner: &Owner, record: &Record) -> Topic {
-    if !record.kind.is_data() {
-        return Topic::Log;
-    }
-    match owner {
-        Owner::Run(..) if is_flow(record) => Topic::Flow,
-        Owner::Run(..) => Topic::Run,
-        Owner::Chat(_) => Topic::Chat,
-        Owner::Lists => Topic::List,
-        Owner::Nobody if is_flow(record) => Topic::Flow,
-        Owner::Instance(_) | Owner::Nobody => Topic::Stream,
-    }
 }
 
 fn payload(record: &Record, topic: Topic) -> Option<RawJson> {

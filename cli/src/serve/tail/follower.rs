@@ -17,9 +17,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     channels::{Channels, Chunk, Subject, TailUpdate},
-    event::{Owners, Topic, damaged, item},
+    event::{damaged, item},
 };
-use crate::serve::{background::in_background, problem::Answer};
+use crate::{
+    owners::{Owners, Topic},
+    serve::{background::in_background, problem::Answer},
+};
 
 /// The most records of a chunk. It also has no more than about 1 MiB of payload beyond its first record, which is what
 /// bounds it: the more events a client finds in one, the fewer times it is woken for them.

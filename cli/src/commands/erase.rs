@@ -1,0 +1,135 @@
+//! `runlog erase`: takes contents out of the store, and their bytes off the disk.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+
+use runlog::{
+    Session,
+    blocking::Store,
+    retention::{Erase, Erased},
+};
+
+use crate::{
+    args::{Global, at_least},
+    failure::{Exit, Failure, Result},
+    find,
+    output::{Out, Report},
+    progress::Compacting,
+    store, text,
+};
+
+const AFTER_HELP: &str = "\
+What is named is empty in every read from then on, also in copies that share it, and the store is compacted, so that its bytes are \
+gone from the disk. The sessions and the places of what was erased stay. It can't be undone: on a terminal the command asks first, \
+elsewhere it needs --yes.
+
+Not erased are titles, names and metadata of sessions, summaries and flows of runs, backups and exports. Stopped half-way, call it \
+again. `runlog search` finds positions.
+
+With --json: {\"store\", \"dry_run\": false, \"records\", \"is_gone\", \"compaction\"}, with the fields of `runlog compact` in the last.";
+
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Args {
+    /// All that was said in these sessions
+    #[arg(value_name = "SESSION")]
+    sessions: Vec<String>,
+    /// The record at this position of the log; may be given several times
+    #[arg(long = "position", value_name = "N", value_parser = at_least::<u64>(1))]
+    positions: Vec<u64>,
+    /// The message of a chat with this id; may be given several times
+    #[arg(long = "message", value_name = "ID")]
+    messages: Vec<String>,
+    /// Why, for those who find it empty; it must not say what was erased
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+    /// Don't ask
+    #[arg(long)]
+    yes: bool,
+}
+
+pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
+    out.continue_for_exit_code();
+    if args.sessions.is_empty() && args.positions.is_empty() && args.messages.is_empty() {
+        return Err(Failure::usage(
+            "nothing is named to be erased; give a SESSION, --position N or --message ID",
+        ));
+    }
+    let store = store::open(global)?;
+    let sessions = args.sessions.iter().map(|text| find::session(&store, text));
+    let sessions: Vec<Session> = sessions.collect::<Result<_>>()?;
+    if !args.yes {
+        ask(args, &sessions, out.is_json())?;
+    }
+    let what = Erase {
+        sessions: sessions.iter().map(|session| session.id).collect(),
+        messages: args.messages.clone(),
+        positions: args.positions.clone(),
+        reason: args.reason.clone(),
+    };
+    let done = erase(&store, &what, out.is_json())?;
+    store.close()?;
+    out.report(global, false, done, print)
+}
+
+/// An error unless somebody at a terminal says yes.
+fn ask(args: &Args, sessions: &[Session], is_json: bool) -> Result<()> {
+    if is_json || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Err(Failure::usage(
+            "what is erased is gone for good, from copies too; give --yes where nobody can be asked",
+        ));
+    }
+    let named = |session: &Session| match &session.title {
+        Some(title) => format!("{} ({})", session.id, text::one_line(title, 60)),
+        None => session.id.to_string(),
+    };
+    let sessions = sessions
+        .iter()
+        .map(|session| format!("all of session {}", named(session)));
+    let messages = args
+        .messages
+        .iter()
+        .map(|id| format!("message {}", text::name(id)));
+    let positions = args
+        .positions
+        .iter()
+        .map(|position| format!("the record at position {position}"));
+    let all: Vec<String> = sessions.chain(messages).chain(positions).collect();
+    let unasked = |error: &io::Error| Failure::io(error, "asking whether to erase");
+    let mut stderr = io::stderr();
+    write!(
+        stderr,
+        "{}\nErase this for good, from copies too? [y/N] ",
+        all.join("\n")
+    )
+    .and_then(|()| stderr.flush())
+    .map_err(|error| unasked(&error))?;
+    let mut answer = String::new();
+    io::stdin()
+        .lock()
+        .read_line(&mut answer)
+        .map_err(|error| unasked(&error))?;
+    if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
+        return Ok(());
+    }
+    Err(Failure::other("nothing was erased"))
+}
+
+fn erase(store: &Store, what: &Erase, is_json: bool) -> Result<Erased> {
+    let mut progress = Compacting::new(is_json);
+    let done = store.erase_with(what, |at| progress.at(at));
+    progress.finish();
+    done.map_err(Failure::of_argument)
+}
+
+fn print(report: &Report<Erased>, out: &mut Out) -> Result<()> {
+    let done = &report.done;
+    let records = text::count(done.records, "record", "records");
+    if done.is_gone {
+        return out.line(format!("erased {records}; their bytes are off the disk"));
+    }
+    let left = text::count(done.compaction.segments_left, "segment", "segments");
+    out.line(format!(
+        "erased {records} from every read, but {left} may have the bytes still: a repair made it, a newer build wrote to it, or it is \
+         damaged, so that it can't be rewritten"
+    ))
+}

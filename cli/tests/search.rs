@@ -1,0 +1,237 @@
+//! `runlog search` and `runlog erase`: what is found in everything that is recorded, and taken out for good.
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+mod common;
+
+use std::{fs, path::Path};
+
+use common::Place;
+use runlog::{
+    NewMessage, NewSession, NewToolCall, SessionId,
+    blocking::Store,
+    chats::{Chat, ChatMessage, ChatRole},
+    sessions::CopySession,
+};
+use serde_json::Value;
+
+const SECRET: &str = "sk-live-51Hé";
+
+/// A session in which a tool printed a secret, with a copy; another in which it was truncated; and a chat that has it.
+fn recorded(place: &Place) -> SessionId {
+    let store = Store::open(place.path("runlog-data")).unwrap();
+    let start = |title: &str, agent| {
+        let (session, agent) = store
+            .start_session(NewSession::titled(title), agent)
+            .unwrap();
+        (session.id, store.context(agent.id).unwrap())
+    };
+    let (session, context) = start("Deploy", "deployer");
+    context
+        .append_message(NewMessage::user("Deploy, please."))
+        .unwrap();
+    let call = NewToolCall::new("call_1", "env", r#"{"all":true}"#);
+    context
+        .append_message(NewMessage::assistant("I look.").with_tool_calls([call]))
+        .unwrap();
+    let output = format!("PATH=/bin\nKEY=\"{SECRET}\"\n");
+    context
+        .append_message(NewMessage::tool("call_1", &output))
+        .unwrap();
+    store
+        .copy_session(session, &CopySession::default())
+        .unwrap();
+    let (other, given_up) = start("Given up", "writer");
+    given_up.append_message(NewMessage::user("Write.")).unwrap();
+    given_up
+        .append_message(NewMessage::assistant(&format!("I wrote {SECRET}.")))
+        .unwrap();
+    store.truncate_session(other, 1).unwrap();
+    let chat = store.chats().create_chat(Chat::new("helper")).unwrap();
+    let message = ChatMessage::text(ChatRole::User, &format!("It is {SECRET}"));
+    store
+        .chats()
+        .save_messages(&chat.chat_id, vec![message])
+        .unwrap();
+    store.close().unwrap();
+    session
+}
+
+/// Whether a file of a folder has these bytes.
+fn is_on_disk(folder: &Path, text: &str) -> bool {
+    fs::read_dir(folder).unwrap().any(|file| {
+        let path = file.unwrap().path();
+        if path.is_dir() {
+            return is_on_disk(&path, text);
+        }
+        let bytes = fs::read(path).unwrap();
+        bytes
+            .windows(text.len())
+            .any(|some| some == text.as_bytes())
+    })
+}
+
+fn items(page: &[Value]) -> Vec<&Value> {
+    page[0]["items"].as_array().unwrap().iter().collect()
+}
+
+#[test]
+fn a_text_is_found_in_everything_that_is_recorded_with_what_stands_around_it() {
+    let place = Place::new();
+    let session = recorded(&place);
+    let page = place
+        .expect(0, &["search", "key=\"SK-LIVE-51hÉ\"", "--json"])
+        .json();
+    let [hit] = items(&page)[..] else {
+        panic!("{page:?}");
+    };
+    assert_eq!(hit["topic"], "context");
+    assert_eq!(hit["session_id"], session.to_string());
+    assert_eq!(
+        (&hit["agent_name"], &hit["sequence_number"]),
+        (&"deployer".into(), &4.into())
+    );
+    assert_eq!(
+        (&hit["event_type"], &hit["truncated"]),
+        (&"tool_result".into(), &false.into())
+    );
+    assert_eq!(hit["excerpt"], format!("PATH=/bin\nKEY=\"{SECRET}\"\n"));
+    assert!(page[0]["next"].is_null());
+
+    let page = place.expect(0, &["search", SECRET, "--json"]).json();
+    let told: Vec<(&str, bool)> = items(&page)
+        .iter()
+        .map(|hit| (hit["topic"].as_str().unwrap(), hit["truncated"] == true))
+        .collect();
+    assert_eq!(
+        told,
+        [("context", false), ("context", true), ("chat", false)]
+    );
+    let id = session.to_string();
+    let page = place
+        .expect(0, &["search", SECRET, "--session", &id, "--json"])
+        .json();
+    assert_eq!(items(&page).len(), 1);
+
+    let text = place.expect(0, &["search", SECRET]).out;
+    for expected in ["tool result", "KEY=", "(truncated) I wrote", "chat"] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    assert!(
+        place
+            .expect(0, &["search", "nowhere"])
+            .out
+            .contains("nothing has this text")
+    );
+    assert!(
+        place
+            .expect(2, &["search", ""])
+            .err
+            .contains("1 to 65536 bytes")
+    );
+    assert!(
+        place
+            .expect(3, &["search", "x", "--session", "none"])
+            .err
+            .contains("none")
+    );
+}
+
+#[test]
+fn pages_of_a_search_have_each_record_once() {
+    let place = Place::new();
+    recorded(&place);
+    let whole = place.expect(0, &["search", "e", "--json"]).json();
+    let (mut found, mut cursor) = (Vec::new(), None::<String>);
+    loop {
+        let mut arguments = vec!["search", "e", "--json", "--limit", "2"];
+        if let Some(cursor) = &cursor {
+            arguments.extend(["--cursor", cursor]);
+        }
+        let page = place.expect(0, &arguments).json();
+        found.extend(items(&page).into_iter().cloned());
+        match page[0]["next"].as_str() {
+            Some(next) => cursor = Some(next.to_owned()),
+            None => break,
+        }
+    }
+    assert!(found.len() > 5, "{found:?}");
+    assert_eq!(Value::Array(found), whole[0]["items"]);
+    for refused in ["0", "-1", "x", "99999999999999999999"] {
+        let arguments = ["search", "e", &format!("--cursor={refused}")];
+        assert!(
+            place
+                .expect(2, &arguments)
+                .err
+                .contains("is not the `next` of a page")
+        );
+    }
+}
+
+#[test]
+fn what_was_found_is_erased_in_copies_and_on_the_disk() {
+    let place = Place::new();
+    let session = recorded(&place);
+    let folder = place.path("runlog-data");
+    assert!(is_on_disk(&folder, SECRET));
+    let page = place.expect(0, &["search", SECRET, "--json"]).json();
+    let positions: Vec<String> = items(&page)
+        .iter()
+        .map(|hit| hit["position"].to_string())
+        .collect();
+    let mut erase = vec!["erase", "--reason", "a key"];
+    for position in &positions {
+        erase.extend(["--position", position]);
+    }
+    // Nobody can be asked here.
+    let refused = place.expect(2, &erase);
+    assert!(refused.err.contains("--yes"), "{}", refused.err);
+    assert_eq!(
+        items(&place.expect(0, &["search", SECRET, "--json"]).json()).len(),
+        3
+    );
+    erase.extend(["--yes", "--json"]);
+    let done = place.expect(0, &erase).json();
+    assert_eq!(
+        (&done[0]["records"], &done[0]["is_gone"]),
+        (&3.into(), &true.into())
+    );
+    assert!(!is_on_disk(&folder, SECRET));
+    let page = place.expect(0, &["search", SECRET, "--json"]).json();
+    assert!(items(&page).is_empty());
+    assert!(
+        place
+            .expect(0, &["show", &session.to_string()])
+            .out
+            .contains("[redacted]")
+    );
+    place.expect(0, &["verify"]);
+}
+
+#[test]
+fn a_session_is_emptied_and_what_holds_the_store_together_is_refused() {
+    let place = Place::new();
+    let session = recorded(&place).to_string();
+    place.expect(2, &["erase", &session]);
+    let nothing = place.expect(2, &["erase", "--reason", "r", "--yes"]);
+    assert!(nothing.err.contains("nothing is named"), "{}", nothing.err);
+    place.expect(3, &["erase", "none", "--reason", "r", "--yes"]);
+    place.expect(3, &["erase", "--message", "none", "--reason", "r", "--yes"]);
+    let page = place.expect(0, &["search", "Deploy", "--json"]).json();
+    let list = items(&page)
+        .into_iter()
+        .find(|hit| hit["topic"] == "list")
+        .unwrap();
+    let position = list["position"].to_string();
+    let refused = place.expect(
+        2,
+        &["erase", "--position", &position, "--reason", "r", "--yes"],
+    );
+    assert!(refused.err.contains("list"), "{}", refused.err);
+    let said = place
+        .expect(0, &["erase", &session, "--reason", "asked to", "--yes"])
+        .out;
+    assert!(said.contains("their bytes are off the disk"), "{said}");
+    let page = place.expect(0, &["search", "please", "--json"]).json();
+    assert!(items(&page).is_empty(), "{page:?}");
+    assert!(place.expect(0, &["ls"]).out.contains("Deploy"));
+}
