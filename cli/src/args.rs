@@ -39,13 +39,13 @@ pub(crate) fn at_least<T: TryFrom<u64>>(least: u64) -> impl Fn(&str) -> Result<T
 pub(crate) fn from_to<T: TryFrom<u64>>(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone {
-    let told = format!("from {} to {}", range.start(), range.end());
-    within(range, told)
+    let expected = format!("from {} to {}", range.start(), range.end());
+    within(range, expected)
 }
 
 fn within<T: TryFrom<u64>>(
     range: RangeInclusive<u64>,
-    told: String,
+    expected: String,
 ) -> impl Fn(&str) -> Result<T, String> + Clone {
     move |text| {
         let digits = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty();
@@ -54,7 +54,7 @@ fn within<T: TryFrom<u64>>(
                 T::try_from(number).map_err(|_| format!("{text} is too large"))
             }
             Err(_) if digits => Err(format!("{text} is too large")),
-            _ => Err(format!("it should be a whole number, {told}")),
+            _ => Err(format!("it should be a whole number, {expected}")),
         }
     }
 }

@@ -92,7 +92,7 @@ fn arguments() -> Vec<OsString> {
 
 fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
     let matches = Cli::command()
-        // That they are too small is told, instead of an argument `-1` that nobody knows.
+        // The error says that they are too small, instead of an argument `-1` that nobody knows.
         .mut_subcommands(|command| command.allow_negative_numbers(true))
         .term_width(output::width().min(cli::HELP_WIDTH_MAX))
         .try_get_matches_from(arguments)?;
@@ -138,7 +138,7 @@ fn file_like_an_option(error: &clap::Error) -> Option<String> {
 
 /// What clap says of wrong arguments. Of a value that is no whole number in words of its own: the standard library's "invalid
 /// digit found in string" doesn't say what is expected.
-fn told(error: &clap::Error, with_styles: bool) -> String {
+fn message_of(error: &clap::Error, with_styles: bool) -> String {
     let rendered = error.render();
     let text = if with_styles {
         rendered.ansi().to_string()
@@ -185,7 +185,7 @@ fn misused(mut error: clap::Error) -> Exit {
         .take_while(|it| it != "--")
         .any(|it| it == "--json");
     if is_json {
-        let text = told(&error, false);
+        let text = message_of(&error, false);
         // The rest is usage help for people.
         let what = text
             .split("\n\n")
@@ -197,7 +197,7 @@ fn misused(mut error: clap::Error) -> Exit {
         output::report(&Failure::usage(what), true);
     } else {
         // Where nobody reads it, its exit code says as much.
-        let text = told(&error, console::colors_enabled_stderr());
+        let text = message_of(&error, console::colors_enabled_stderr());
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
     Exit::Usage

@@ -28,7 +28,7 @@ pub(crate) enum Topic {
     Flow,
     /// A message or a step of a chat.
     Chat,
-    /// What the lists of sessions, runs, flows and agents were told.
+    /// An entry of the lists of sessions, runs, flows and agents.
     List,
     /// A record of a stream that is none of these.
     Stream,

@@ -100,9 +100,9 @@ impl Search<'_> {
             .ok()
             .filter(|position| *position > 0)
             .ok_or_else(|| {
-                let told =
+                let message =
                     format!("`cursor`: {cursor:?} is not the `next` of a page of this search");
-                runlog::Error::new(ErrorKind::InvalidInput, told)
+                runlog::Error::new(ErrorKind::InvalidInput, message)
             })?;
         Ok(Position(position))
     }

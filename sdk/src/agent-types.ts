@@ -109,14 +109,14 @@ export function toolsOf(reply: Reply): ToolDefinition[] {
   return valueOf<DefinedTool[]>(reply).map(({ definition, ...forms }) => ({ ...definition, ...forms }) as ToolDefinition);
 }
 
-/** Where the core is told of the place of an agent that starts. @internal */
+/** The fields of the place of an agent that starts, in the call of the core. @internal */
 export const START_GIVEN_AS: GivenAs = [
   ["place.newSession", "session"],
   ["place.session", "sessionId"],
   ["place.instance", "instanceId"],
 ];
 
-/** An agent to start, as it is told to the core. @internal */
+/** An agent to start, as it is sent to the core. @internal */
 export function givenStart(agent: StartAgent): GivenStart {
   const { session, sessionId, instanceId, ...rest } = fieldsOf(agent, "an agent to start");
   const places: StartPlace[] = [];

@@ -1,5 +1,5 @@
 import { objectOf, withOptions } from "./checks.js";
-import { toldAsTaken } from "./error.js";
+import { withKnownFields } from "./error.js";
 import type { AgentDefinition, AgentSummary, ListAgents, NewAgentDefinition } from "./generated/types.js";
 import type { StoreCalls } from "./generated/calls.js";
 import type { Handle } from "./handle.js";
@@ -68,12 +68,12 @@ export class Agents {
    * @throws {@link RunlogError} `not_found` when there is no such agent.
    */
   async delete(name: string, options: { project?: string | undefined } = {}): Promise<void> {
-    await toldAsTaken({ not: ["name"] }, this.#handle.value("deleteAgent", withOptions({ name }, options, BESIDE)));
+    await withKnownFields({ not: ["name"] }, this.#handle.value("deleteAgent", withOptions({ name }, options, BESIDE)));
   }
 
   /** The agent of this name in a project, or in none. */
   async get(name: string, options: { project?: string | undefined } = {}): Promise<AgentDefinition | undefined> {
-    return await toldAsTaken({ not: ["name"] }, this.#handle.value("getAgent", withOptions({ name }, options, BESIDE)));
+    return await withKnownFields({ not: ["name"] }, this.#handle.value("getAgent", withOptions({ name }, options, BESIDE)));
   }
 
   /**

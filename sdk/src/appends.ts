@@ -171,8 +171,8 @@ export function eachOutcome(
   for (let at = 0; at < bytes.length; at += ANSWER_BYTES) {
     const ticket = view.getFloat64(at, true);
     // Below 0 it failed; 1 is a repeat, 2 one whose records were truncated since.
-    const told = view.getFloat64(at + 40, true);
-    if (told < 0) {
+    const flag = view.getFloat64(at + 40, true);
+    if (flag < 0) {
       failed(ticket, view.getFloat64(at + 8, true));
       continue;
     }
@@ -181,8 +181,8 @@ export function eachOutcome(
       lastPosition: view.getFloat64(at + 16, true),
       firstSequence: view.getFloat64(at + 24, true),
       lastSequence: view.getFloat64(at + 32, true),
-      repeated: told >= 1,
-      truncated: told === 2,
+      repeated: flag >= 1,
+      truncated: flag === 2,
     });
   }
 }

@@ -32,9 +32,9 @@ export interface Binding {
    * many they are, for whoever hands them on to another thread.
    */
   append(packed: Uint8Array, count: number): Part[];
-  /** Sets who is told of answers that came: `[ticket, ok, handle, json, bytes, …]`. */
+  /** Sets who is called with answers that came: `[ticket, ok, handle, json, bytes, …]`. */
   onReplies(listener: (parts: Part[]) => void): void;
-  /** Sets who is told, once, that the core is gone, and with it whatever would have been answered; why. */
+  /** Sets who is called, once, when the core is gone, and with it whatever would have been answered; why. */
   onEnded(listener: (why: string) => void): void;
   /** Gives up waiting for an answer; whether there was one to wait for. A write can't be given up. */
   cancel(ticket: number): boolean;
@@ -214,7 +214,7 @@ export class Channel {
     for (let at = from; at < parts.length; at += 5) {
       const ticket = parts[at] as number;
       if (ticket === 0) {
-        this.#told(replyAt(parts, at + 1));
+        this.#asked(replyAt(parts, at + 1));
         continue;
       }
       const waiting = this.#waiting.get(ticket);
@@ -244,7 +244,7 @@ export class Channel {
     this.#keepAlive();
   }
 
-  #told(reply: Reply): void {
+  #asked(reply: Reply): void {
     if (reply.bytes !== undefined) {
       this.#appended(reply.bytes, reply.json);
       return;

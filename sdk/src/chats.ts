@@ -6,7 +6,7 @@ import {
   chatListOf,
 } from "./chat-types.js";
 import { fieldsOf, listOf, objectOf, optionsOf } from "./checks.js";
-import { RunlogError, invalid, messageOf, toldAsTaken } from "./error.js";
+import { RunlogError, invalid, messageOf, withKnownFields } from "./error.js";
 import type { StoreCalls } from "./generated/calls.js";
 import type {
   Chat,
@@ -330,7 +330,7 @@ export class Chats {
     const { message, ...rest } = fieldsOf(request, "a request");
     const given = fieldsOf(message, "`message`");
     const args = { chatId, request: rest, message: { ...given, role: given.role ?? "user" } };
-    return requestOf(await toldAsTaken({ of: "request", also: ["message"] }, this.#handle.made("beginRequest", args)));
+    return requestOf(await withKnownFields({ of: "request", also: ["message"] }, this.#handle.made("beginRequest", args)));
   }
 
   /**
@@ -393,8 +393,8 @@ export class Chats {
    */
   async resume(chatId: string, options: ResumeChatOptions = {}): Promise<Resumption | undefined> {
     const { requestId } = optionsOf(options, ["requestId"]);
-    const { told, handle } = await this.#handle.made("resumeChat", { chatId, requestId });
-    return told && new Resumption(handle("the interrupted request"), told);
+    const { value, handle } = await this.#handle.made("resumeChat", { chatId, requestId });
+    return value && new Resumption(handle("the interrupted request"), value);
   }
 
   /**
@@ -427,7 +427,7 @@ export class Chats {
   /**
    * Imports the old table `agent_chat`, one JSON object a line. What is there already is left as it is.
    *
-   * @throws {@link RunlogError} those of the storage; what was imported so far stays. A line that can't be read is told
+   * @throws {@link RunlogError} those of the storage; what was imported so far stays. A line that can't be read is reported
    * in the report.
    */
   async importAgentChat(lines: string): Promise<ImportReport> {
@@ -437,8 +437,8 @@ export class Chats {
   /**
    * Imports the table `agent_message`, one JSON object a line: ids, sequences and times stay, and a chat that isn't there is
    * made with what its rows tell, so import `agent_chat` first where there is one. A row that was deleted is passed over, and
-   * what is there already is left as it is. A row whose sequence another message of the chat has is left out and told in the
-   * report, since which of them comes first isn't told by the table.
+   * what is there already is left as it is. A row whose sequence another message of the chat has is left out and listed in the
+   * report, since the table doesn't say which of them comes first.
    *
    * @throws {@link RunlogError} as {@link importAgentChat}.
    */
@@ -459,7 +459,7 @@ export class Chats {
    * Imports the old table `agent_history`, one JSON object a line; the chats have to be there. The rows of a chat are ordered by
    * `created_at`, then by `id` where that is a number, whatever the order of the lines.
    *
-   * @throws {@link RunlogError} those of the storage; what was imported so far stays. A line that can't be read is told
+   * @throws {@link RunlogError} those of the storage; what was imported so far stays. A line that can't be read is reported
    * in the report.
    */
   async importAgentHistory(lines: string): Promise<ImportReport> {

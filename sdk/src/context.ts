@@ -9,7 +9,7 @@ import {
   unpackEvents,
   unpackMessages,
 } from "./context-types.js";
-import { toldAsTaken } from "./error.js";
+import { withKnownFields } from "./error.js";
 import type { StoreCalls } from "./generated/calls.js";
 import type { AppendOptions, AppendResult, ContextEventType, DanglingToolCall } from "./generated/types.js";
 import { type RawJson, jsonBytes, messageBytes, messageList } from "./json.js";
@@ -49,7 +49,7 @@ export class Contexts {
     const { toolCallId, ...rest } = fieldsOf(options, "what is asked for beside it");
     const args = { instanceId, eventType, toolCallId, options: rest };
     const appended = this.#handle.bytes("appendEvent", args, jsonBytes(content));
-    const bytes = await toldAsTaken({ of: "options", also: ["toolCallId"] }, appended);
+    const bytes = await withKnownFields({ of: "options", also: ["toolCallId"] }, appended);
     return unpackEvents(bytes).events[0] as ContextEvent;
   }
 

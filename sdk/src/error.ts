@@ -109,7 +109,7 @@ export class RunlogError extends Error {
 
   /** Whether a value is such an error, of this copy of the package or of another one. */
   static override [Symbol.hasInstance](value: unknown): boolean {
-    // A subclass of a caller's is told apart as usual.
+    // A caller's subclass has a check of its own, as usual.
     if (this !== RunlogError) return Function.prototype[Symbol.hasInstance].call(this, value);
     return typeof value === "object" && value !== null && BRAND in value;
   }
@@ -160,30 +160,30 @@ export function errorOf(failure: Failure): RunlogError {
   return new RunlogError(code, message, cause && { cause });
 }
 
-/** Fields by their paths where the core is told of them, with the names under which they are given. @internal */
+/** Fields by their paths in the call of the core, with the names under which they are given. @internal */
 export type GivenAs = readonly (readonly [there: string, given: string])[];
 
 /**
  * What a call gives, with errors that name the fields as they were given: a path in such an error begins with the first of
  * the paths that fits. An empty name stands for the fields of the only argument. @internal
  */
-export async function toldAsGiven<Value>(fields: GivenAs, call: Promise<Value>): Promise<Value> {
-  return await retold(call, (message) => asGiven(fields, message));
+export async function withGivenNames<Value>(fields: GivenAs, call: Promise<Value>): Promise<Value> {
+  return await reworded(call, (message) => asGiven(fields, message));
 }
 
 /** How the fields that a call takes differ from those that the core knows of it. @internal */
 export interface TakenHere {
   /** The argument whose fields they are, as the core calls it; left out, they are the call's own. */
   of?: string;
-  /** Those that the core isn't told of. */
+  /** Those that the core doesn't get. */
   also?: readonly string[];
   /** Those that are arguments of their own. */
   not?: readonly string[];
 }
 
 /** What a call gives, with errors that list, where a field isn't known, those that the caller can give. @internal */
-export async function toldAsTaken<Value>({ of, also = [], not = [] }: TakenHere, call: Promise<Value>): Promise<Value> {
-  return await retold(call, (message) => {
+export async function withKnownFields<Value>({ of, also = [], not = [] }: TakenHere, call: Promise<Value>): Promise<Value> {
+  return await reworded(call, (message) => {
     const [, where, known] = UNKNOWN_FIELD.exec(message) ?? [];
     if (known === undefined || where !== of) return message;
     const named = (name: string) => `\`${name}\``;
@@ -196,12 +196,12 @@ export async function toldAsTaken<Value>({ of, also = [], not = [] }: TakenHere,
 const UNKNOWN_FIELD = /^(?:`([^`]*)`: )?`[^`]*` is not a field that is known here; known are (.*)$/;
 
 /** What a call gives, with other words where an argument is refused. */
-async function retold<Value>(call: Promise<Value>, told: (message: string) => string): Promise<Value> {
+async function reworded<Value>(call: Promise<Value>, reword: (message: string) => string): Promise<Value> {
   try {
     return await call;
   } catch (error) {
     if (!(error instanceof RunlogError) || error.code !== "invalid_input") throw error;
-    throw new RunlogError(error.code, told(error.message), error.cause === undefined ? {} : { cause: error.cause });
+    throw new RunlogError(error.code, reword(error.message), error.cause === undefined ? {} : { cause: error.cause });
   }
 }
 
@@ -219,7 +219,7 @@ function asGiven(fields: GivenAs, said: string): string {
 
 /**
  * What an error says; anything can be thrown, also what refuses to be text. Half a surrogate pair in it, as where text was cut, is
- * replaced: what went wrong is told nevertheless.
+ * replaced: what went wrong is said nevertheless.
  *
  * @internal
  */

@@ -16,7 +16,7 @@ const open = new Set<WeakRef<RequestBuffer>>();
 const entries = new WeakMap<RequestBuffer, WeakRef<RequestBuffer>>();
 let listening = false;
 
-/** The process, where this is the main thread of one: only that is told of signals. */
+/** The process, where this is the main thread of one: only that gets signals. */
 function host(): Host | undefined {
   const { process } = globalThis as { process?: Host & { versions?: { node?: string } } };
   return process?.versions?.node === undefined ? undefined : process;

@@ -31,7 +31,7 @@ export interface AgentThinkingDeltaEvent extends AgentEventBase {
   type: "agent:thinking:delta";
   /** The piece. */
   content: string;
-  /** How many tokens the piece has, where that is told. */
+  /** How many tokens the piece has, where that is known. */
   tokenCount?: number | undefined;
 }
 
@@ -41,7 +41,7 @@ export interface AgentThinkingEvent extends AgentEventBase {
   type: "agent:thinking";
   /** The whole block. */
   content: string;
-  /** How many tokens the block has, where that is told. */
+  /** How many tokens the block has, where that is known. */
   tokenCount?: number | undefined;
 }
 
@@ -85,7 +85,7 @@ export interface AgentErrorEvent extends AgentEventBase {
   errorType: string;
   /** What the error says to people. */
   message: string;
-  /** What the agent's library told of it. */
+  /** What the agent's library says of it. */
   details?: unknown;
 }
 

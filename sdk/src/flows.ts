@@ -1,5 +1,5 @@
 import { checkText, fieldsOf, objectOf, optionsOf, shown } from "./checks.js";
-import { checkSignal, invalid, toldAsTaken } from "./error.js";
+import { checkSignal, invalid, withKnownFields } from "./error.js";
 import type {
   PlaybackOptions,
   ReceivedCommand,
@@ -85,7 +85,7 @@ export class Flows {
    */
   async resume(runId: string, message?: string): Promise<ResumedFlow> {
     const made = await this.#handle.made("resumeFlow", { runId, message });
-    return { flow: this.#flow(made), resumed: made.told.resumed ?? { running: [], sequence: 0, unreadableStates: 0 } };
+    return { flow: this.#flow(made), resumed: made.value.resumed ?? { running: [], sequence: 0, unreadableStates: 0 } };
   }
 
   /**
@@ -107,8 +107,8 @@ export class Flows {
     return await this.#handle.value("getFlow", { runId });
   }
 
-  #flow({ told, handle }: Made<FlowState>): FlowRun {
-    return new FlowRun(handle("the flow"), this.#handle, told.run, told.state);
+  #flow({ value, handle }: Made<FlowState>): FlowRun {
+    return new FlowRun(handle("the flow"), this.#handle, value.run, value.state);
   }
 
   /**
@@ -122,8 +122,8 @@ export class Flows {
     if (!(speed > 0)) throw invalid(`a flow is played back at more than 0 times its speed, not ${shown(speed)}`);
     const wire = { runId, options: { ...rest, speed: speed === Infinity ? 0 : speed } };
     const opened = this.#handle.made("playback", wire, undefined, { signal });
-    const { told, handle } = await toldAsTaken({ of: "options", also: ["signal"] }, opened);
-    return new Playback(handle("the playback"), told, signal);
+    const { value, handle } = await withKnownFields({ of: "options", also: ["signal"] }, opened);
+    return new Playback(handle("the playback"), value, signal);
   }
 
   /**
@@ -186,7 +186,7 @@ export class FlowRun implements AsyncDisposable {
   readonly #store: Handle<StoreCalls>;
   /** Called whenever a command was received, or none will be. */
   readonly #listeners = new Set<() => void>();
-  /** The inbox as the flow told it last, by so many changes; those that were told before one that comes first. */
+  /** The inbox as the flow sent it last, by so many changes; those that were sent before one that comes first. */
   readonly #inbox: ReceivedCommand[];
   #changes = 0;
   readonly #early = new Map<number, InboxChange>();
@@ -342,8 +342,8 @@ export class FlowRun implements AsyncDisposable {
   }
 
   /** Changes the inbox as the flow says, one change after the other, and shows it in the state. */
-  #change(told: InboxChange): void {
-    this.#early.set(told.number, told);
+  #change(change: InboxChange): void {
+    this.#early.set(change.number, change);
     for (let next; (next = this.#early.get(this.#changes + 1)) !== undefined; this.#changes++) {
       this.#early.delete(next.number);
       this.#inbox.splice(next.kept, Infinity, ...next.added);
@@ -377,7 +377,7 @@ export class FlowRun implements AsyncDisposable {
     return undefined;
   }
 
-  /** Lets go of the flow; what was recorded and saved stays. Whoever waits for commands is told that it is closed. */
+  /** Lets go of the flow; what was recorded and saved stays. Whoever waits for commands gets the error that it is closed. */
   async close(): Promise<void> {
     this.#handle.release();
     for (const listener of this.#listeners) listener();

@@ -57,7 +57,7 @@ export function follow<T, Place = number>(
 
 /**
  * Does something with a signal that is aborted with either of two. They hold nothing of it afterwards, so that a reader may
- * be let go of without being told. Throws when one is aborted already, or is no signal.
+ * be let go of without a call. Throws when one is aborted already, or is no signal.
  *
  * @internal
  */

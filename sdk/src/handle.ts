@@ -34,9 +34,9 @@ type Given<Calls, Method extends keyof Calls> = Calls[Method] extends { args: in
   : never;
 
 /** An object that a call made. @internal */
-export interface Made<Told> {
-  /** What is told of it. */
-  told: Told;
+export interface Made<Value> {
+  /** What the call returned with it. */
+  value: Value;
   /** The way to it, under the name that messages give it. */
   handle<Calls>(what: string): Handle<Calls>;
   /** Contents that came with it. */
@@ -134,7 +134,7 @@ export class Handle<Calls> {
   ): Promise<Made<AnswerOf<Calls, Method, "made">>> {
     const reply = check(await this.call(method, ...given));
     const handle = <Made>(what: string) => new Handle<Made>(this.channel, reply.handle, what);
-    return { told: valueOf(reply), handle, bytes: reply.bytes };
+    return { value: valueOf(reply), handle, bytes: reply.bytes };
   }
 
   /** Lets go of the other half. */

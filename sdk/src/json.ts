@@ -105,13 +105,13 @@ export function stringify(value: unknown): string {
   return text;
 }
 
-/** Text that is only told again, without half a surrogate pair: {@link wellFormedBytes}. Anything else as it is. @internal */
+/** Text that is only repeated, without half a surrogate pair: {@link wellFormedBytes}. Anything else as it is. @internal */
 export function wellFormed<T>(text: T): T {
   return typeof text === "string" ? (text.toWellFormed() as T) : text;
 }
 
 /**
- * The JSON of a value whose texts are only told again, not kept byte for byte: half a surrogate pair in them, as where a model's
+ * The JSON of a value whose texts are only repeated, not kept byte for byte: half a surrogate pair in them, as where a model's
  * text was cut, becomes U+FFFD, so that what else it says isn't lost. `JSON.stringify` spells such a half as an escape.
  *
  * @internal
@@ -139,7 +139,7 @@ export function jsonBytes(value: unknown): Uint8Array {
   // Their JSON would be `{}`, or an object of numbers.
   if (ArrayBuffer.isView(value) || isBuffer(value) || value instanceof Uint8Array) return bytesGiven(value, "JSON in UTF-8");
   const text = stringify(value);
-  // Told at once, not after a copy or two of it.
+  // Refused at once, not after a copy or two of it.
   if (text.length <= JSON_BYTES_MAX) return utf8(text);
   throw new RunlogError("too_large", `a value has ${text.length} characters of JSON, at most ${JSON_BYTES_MAX} bytes are allowed`);
 }

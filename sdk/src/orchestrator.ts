@@ -1,7 +1,7 @@
 import { type AgentFunction, NO_END, type ResumeReport, START_GIVEN_AS, type StartAgent, endOf, givenStart } from "./agent-types.js";
 import type { Channel, Execution } from "./binding.js";
 import { checkFunction, checkText, fieldsOf, optionsOf, withOptions } from "./checks.js";
-import { type Failure, RunlogError, StopError, errorOf, messageOf, toldAsGiven, toldAsTaken } from "./error.js";
+import { type Failure, RunlogError, StopError, errorOf, messageOf, withGivenNames, withKnownFields } from "./error.js";
 import type { OtherCommand } from "./flow-types.js";
 import type { OrchestratorCalls, RunContextCalls, RunHandleCalls } from "./generated/calls.js";
 import type { OrchestratorOptions as Bounds, ResumeOptions, SpawnRequest, SpawnResult } from "./generated/types.js";
@@ -115,13 +115,13 @@ export class Orchestrator implements AsyncDisposable {
       const returned = await work(context);
       end = endOf(returned);
     } catch (error) {
-      // Mostly it is told that this is closed. The run is paused by the next opening.
+      // Mostly it fails because this is closed. The run is paused by the next opening.
       if (!this.#isOpen) return false;
       end = { error: messageOf(error) };
     }
     watching.abort();
     try {
-      await toldAsTaken({ not: ["error"] }, handle.value("end", end));
+      await withKnownFields({ not: ["error"] }, handle.value("end", end));
     } catch (cause) {
       // What it returned is refused, such as a summary that is too long; or the store was closed, and the run is paused when it is
       // opened next.
@@ -168,7 +168,7 @@ export class Orchestrator implements AsyncDisposable {
    */
   async start(agent: StartAgent): Promise<RunHandle> {
     const started = this.#handle.made("start", givenStart(agent));
-    return this.#run(await toldAsGiven(START_GIVEN_AS, started));
+    return this.#run(await withGivenNames(START_GIVEN_AS, started));
   }
 
   /**
@@ -179,10 +179,10 @@ export class Orchestrator implements AsyncDisposable {
   async resume(runId: string, options: ResumeOptions & { timeoutMs?: number | undefined } = {}): Promise<RunHandle> {
     const { timeoutMs, ...rest } = givenResume(options);
     const resumed = this.#handle.made("resume", { runId, options: rest, timeoutMs });
-    return this.#run(await toldAsTaken({ of: "options", also: ["timeoutMs"] }, resumed));
+    return this.#run(await withKnownFields({ of: "options", also: ["timeoutMs"] }, resumed));
   }
 
-  #run({ told: id, handle: handleOf }: Made<string>): RunHandle {
+  #run({ value: id, handle: handleOf }: Made<string>): RunHandle {
     const handle = handleOf<RunHandleCalls>("the agent's run");
     if (this.#isOpen) void this.#hold(handle);
     return new RunHandle(handle, id, this);
@@ -237,7 +237,7 @@ export class Orchestrator implements AsyncDisposable {
     const { signal, ...rest } = fieldsOf(options, "what is asked for beside it");
     const wire = withOptions({ runId: parentRunId, requests: givenSpawns(requests) }, rest, "what is asked for beside it");
     const made = this.#handle.made("spawn", wire, undefined, { signal, idle: true });
-    const spawning = toldAsTaken({ also: ["signal"], not: ["runId", "requests"] }, made);
+    const spawning = withKnownFields({ also: ["signal"], not: ["runId", "requests"] }, made);
     return new Spawned(await this.untilClosed(spawning), requests, (waiting) => this.untilClosed(waiting), signal);
   }
 
@@ -256,24 +256,24 @@ export class Orchestrator implements AsyncDisposable {
 
   /**
    * Pauses a run and all below it that is at work: they can be resumed, each by itself; `paused` is durable for all of them when
-   * it resolves. Functions at work are told by their signals. A run that has paused or ended stays as it is. Of a store that is
+   * it resolves. Functions at work learn it from their signals. A run that has paused or ended stays as it is. Of a store that is
    * open for reading, the process that writes it is asked, as for {@link cancel}.
    *
    * @throws {@link RunlogError} as {@link cancel}.
    */
   async pause(runId: string, why: PauseReason = {}): Promise<void> {
-    await toldAsTaken({ not: ["runId"] }, this.#handle.value("pause", withOptions({ runId }, why, "why a run is paused")));
+    await withKnownFields({ not: ["runId"] }, this.#handle.value("pause", withOptions({ runId }, why, "why a run is paused")));
   }
 
   /**
    * Cancels a run and all below it, also those that are paused; `cancelled` is durable for all of them when it resolves.
-   * Functions at work are told by their signals. A run that has ended stays as it is.
+   * Functions at work learn it from their signals. A run that has ended stays as it is.
    *
    * Of a store in a folder that is open for reading, the process that writes it is asked to do this, through the folder; it
    * answers from its first orchestrator on, and is waited for as long as `answerTimeoutMs` says.
    *
    * @throws {@link RunlogError} `not_found` when there is no such run; `locked` when another process was to be asked and took no
-   * request: nothing was done; `outcome_unknown` when it took the request and didn't answer, which is told within a second or two
+   * request: nothing was done; `outcome_unknown` when it took the request and didn't answer, which is known within a second or two
    * when it was killed, and after a minute when it hangs: the run tells what was done.
    *
    * @example
@@ -299,8 +299,8 @@ export class Orchestrator implements AsyncDisposable {
 
   /** The run, when it is under way here. */
   async handle(runId: string): Promise<RunHandle | undefined> {
-    const { told, ...made } = await this.#handle.made("handle", { runId });
-    return told === undefined ? undefined : this.#run({ told, ...made });
+    const { value, ...made } = await this.#handle.made("handle", { runId });
+    return value === undefined ? undefined : this.#run({ value, ...made });
   }
 
   /** How many runs are under way here, those that wait for their turn included. */
@@ -311,7 +311,7 @@ export class Orchestrator implements AsyncDisposable {
   /**
    * Does no more agents' work. Runs that are under way stay `running` until the store is opened next, and are paused then:
    * those whose turn would have come, and those whose function fails after this, such as by what it waited for, among them.
-   * Whoever waits for a run is told that this is `closed`.
+   * Whoever waits for a run gets the error `closed`.
    */
   async close(): Promise<void> {
     this.#isOpen = false;

@@ -4,7 +4,7 @@ import { withEither } from "./follow.js";
 /** How work that takes long is followed and ended early. */
 export interface ProgressOptions<Progress> {
   /**
-   * Told now and then how far the work is, the last time at its end; a promise that it gives is waited for before it is told
+   * Called now and then with how far the work is, the last time at its end; a promise that it gives is waited for before it is called
    * again. An error that it throws, or that its promise fails with, ends the work, which fails with it. A store in memory, and
    * one in a browser, do the work in one piece: they tell only where it ended.
    */
@@ -16,13 +16,13 @@ export interface ProgressOptions<Progress> {
   signal?: AbortSignal | undefined;
 }
 
-/** Its options, which the core isn't told of. @internal */
+/** Its options, which the core doesn't get. @internal */
 export const WATCHED: readonly string[] = ["onProgress", "signal"] satisfies (keyof ProgressOptions<never>)[];
 
 let lastWatch = 0;
 
 /**
- * Does work, and tells how far it is meanwhile. `next` waits for what is told next of the work with a number, and gives
+ * Does work, and reports how far it is meanwhile. `next` waits for the next report of the work with a number, and gives
  * nothing at its end.
  *
  * @internal
@@ -42,11 +42,11 @@ export async function watched<Progress, Done>(
     // It is awaited below: that it fails before is nothing that nobody handles.
     done.catch(() => undefined);
     for (;;) {
-      // Where nothing can be told, because the work was refused or the store closed, the work itself says so.
-      const told = await next(watch).catch(() => undefined);
-      if (told === undefined) return await done;
+      // Where nothing can be reported, because the work was refused or the store closed, the work itself says so.
+      const report = await next(watch).catch(() => undefined);
+      if (report === undefined) return await done;
       try {
-        await onProgress(told);
+        await onProgress(report);
       } catch (error) {
         stop.abort(error);
         await done.catch(() => undefined);

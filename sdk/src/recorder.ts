@@ -116,8 +116,8 @@ export class RunRecorder extends RunWriter implements AsyncDisposable {
    * @throws {@link RunlogError} as {@link pause}.
    */
   async fail(error: unknown): Promise<Run> {
-    const told = error === undefined ? "no reason was given" : givenError(error);
-    return await this.#ended(this.#handle.value("fail", { error: wellFormed(told) }));
+    const reason = error === undefined ? "no reason was given" : givenError(error);
+    return await this.#ended(this.#handle.value("fail", { error: wellFormed(reason) }));
   }
 
   /**

@@ -23,7 +23,7 @@ export interface RequestFailed {
  * The exit is {@link finish}, or {@link close} or the end of its `await using`: then the step under way is `interrupted`,
  * also where an exception ends it; {@link Chats.withRequest} says `failed` then. One that nobody holds any more is written as
  * interrupted too: when it is collected, when its store is closed, when the process ends, also by SIGTERM, SIGINT or SIGHUP
- * where the program has no listener of its own for it. A worker thread isn't told of signals.
+ * where the program has no listener of its own for it. A worker thread gets no signals.
  */
 export class RequestBuffer implements AsyncDisposable {
   /** What the assistants of the request share; it is saved with every step. */
@@ -81,7 +81,7 @@ export class RequestBuffer implements AsyncDisposable {
 
   /**
    * Says more of the request: the run that does its work, what it took in tokens and cost, or anything else. It is written at
-   * the exit, however that is, and told by {@link Chats.getRequest}; what is said twice counts as it was said last.
+   * the exit, however that is, and given by {@link Chats.getRequest}; what is said twice counts as it was said last.
    *
    * @example
    * ```ts
@@ -178,7 +178,7 @@ export class RequestBuffer implements AsyncDisposable {
 
   /**
    * Calls another assistant beside whatever else goes on: the assistant at work stays at work, and what the other one does is
-   * told with the node's id. So several can be called at once. Says the node's id.
+   * recorded with the node's id. So several can be called at once. Says the node's id.
    *
    * The step of type `delegate` that waits for this node is the one that is named (`stepId`), else the last one that the caller has
    * begun and that has no node yet. Name it where several call at once.
@@ -246,14 +246,14 @@ export class RequestBuffer implements AsyncDisposable {
    * error tells; `invalid_input` when it was written already; else those of the storage.
    */
   async finish(end: RequestEnd): Promise<void> {
-    const told = endOf(end);
+    const how = endOf(end);
     const hadEnded = this.#ended;
     this.#ended = true;
     try {
       // What became of such a message meanwhile matters more than half a character.
       for (const id of this.#halves.keys()) await this.#handle.value("append", { messageId: id, value: "\ufffd" }).catch(() => {});
       this.#halves.clear();
-      await this.#handle.value("finish", { end: told });
+      await this.#handle.value("finish", { end: how });
       requestEnded(this);
     } catch (error) {
       this.#ended = hadEnded;
@@ -349,8 +349,8 @@ export class Space {
 }
 
 /** The request of a reply. @internal */
-export function requestOf({ told, handle }: Made<RequestPlace>): RequestBuffer {
-  const request = new RequestBuffer(handle("the request"), told);
+export function requestOf({ value, handle }: Made<RequestPlace>): RequestBuffer {
+  const request = new RequestBuffer(handle("the request"), value);
   requestBegan(request);
   return request;
 }

@@ -1,6 +1,6 @@
 import type { Execution } from "./binding.js";
 import { fieldsOf, optionsOf, readable, withOptions } from "./checks.js";
-import { toldAsTaken } from "./error.js";
+import { withKnownFields } from "./error.js";
 import { type Message, unpackMessages } from "./context-types.js";
 import type { AgentEventBase, OwnAgentEvent, ReceivedCommand, RunSnapshot, RuntimeEvent } from "./flow-types.js";
 import type { RunContextCalls } from "./generated/calls.js";
@@ -34,7 +34,7 @@ export class RunContext extends RunWriter {
   /** What the agent is: its prompt, its tools, its bounds. */
   readonly definition: AgentDefinition;
   /**
-   * What it was asked to do. For a run that was resumed, what it was told beside to continue; where that is nothing, what the
+   * What it was asked to do. For a run that was resumed, what it was told besides to continue; where that is nothing, what the
    * run was asked that it goes on from.
    */
   readonly task: string;
@@ -173,7 +173,7 @@ export class RunContext extends RunWriter {
 
   /**
    * Spawns sub-agents, all at once, and doesn't wait for them: their runs are made, durably, when it resolves, and what
-   * becomes of each is told as it ends.
+   * becomes of each is reported as it ends.
    *
    * @example
    * ```ts
@@ -192,7 +192,7 @@ export class RunContext extends RunWriter {
     const { signal, ...rest } = fieldsOf(options, "what is asked for beside it");
     const wire = withOptions({ requests: givenSpawns(requests) }, rest, "what is asked for beside it");
     const made = this.#handle.made("spawn", wire, undefined, { signal, idle: true });
-    const spawning = toldAsTaken({ also: ["signal"], not: ["requests"] }, made);
+    const spawning = withKnownFields({ also: ["signal"], not: ["requests"] }, made);
     return new Spawned(await this.#untilClosed(spawning), requests, this.#untilClosed, signal);
   }
 
@@ -214,7 +214,7 @@ export class RunContext extends RunWriter {
   /**
    * Does what a model's call of `list_available_agents` or `spawn_agents` asks for, and records the result in the context,
    * as that of the call. `undefined` when the tool is another one: then nothing is done. What is wrong with the arguments
-   * is told to the model.
+   * is said to the model.
    *
    * @throws {@link RunlogError} `wrong_status` when the run is being stopped.
    */

@@ -188,7 +188,7 @@ export class ToolCall {
 
 showsItsJson(RunMessage, ToolCall);
 
-/** The fields of a run that is started, by where the core is told of them. @internal */
+/** The fields of a run that is started, by their places in the call of the core. @internal */
 export const RUN_GIVEN_AS: GivenAs = [
   ["new.place.instance", "instanceId"],
   ["new.place.newInstance", "newInstance"],
@@ -200,7 +200,7 @@ export const RUN_GIVEN_AS: GivenAs = [
   ["new", ""],
 ];
 
-/** The place of a run, as it is told to the core, and what else was given. @internal */
+/** The place of a run, as it is sent to the core, and what else was given. @internal */
 export function placeOf<Rest extends object>(run: RunPlace & Rest): { place: GivenPlace; rest: Omit<Rest, PlaceField> } {
   type All = RunInInstance & RunInNewInstance & RunInNewSession;
   type Given = { [Field in PlaceField]?: All[Field] | undefined };
@@ -235,5 +235,5 @@ const BESIDE_PLACE: Record<Exclude<keyof NewRun, PlaceField>, true> = {
   messages: true,
 };
 
-/** All that a run to start may have: a misspelt name is told before it is missed. */
+/** All that a run to start may have: a misspelt name is refused before it is missed. */
 const FIELDS_OF_RUN = ["instanceId", "newInstance", "session", "agentName", ...Object.keys(BESIDE_PLACE)];

@@ -1,6 +1,6 @@
 import { fieldsOf, listOf, objectOf, withOptions } from "./checks.js";
 import { type Message, unpackMessages } from "./context-types.js";
-import { invalid, toldAsGiven, toldAsTaken } from "./error.js";
+import { invalid, withGivenNames, withKnownFields } from "./error.js";
 import type { RecorderCalls, StoreCalls } from "./generated/calls.js";
 import type {
   DanglingToolCall,
@@ -81,7 +81,7 @@ export class Runs {
     const { messages = [], ...others } = rest;
     const { lengths, data } = messageList(messages);
     const started = this.#handle.made("startRun", { new: { ...others, place }, lengths }, data);
-    return recorderOf(await toldAsTaken({ also: ["messages"] }, toldAsGiven(RUN_GIVEN_AS, started)));
+    return recorderOf(await withKnownFields({ also: ["messages"] }, withGivenNames(RUN_GIVEN_AS, started)));
   }
 
   /**
@@ -95,7 +95,7 @@ export class Runs {
    */
   async resume(runId: string, options: ResumeOptions = {}): Promise<ResumedRun> {
     const made = await this.#handle.made("resumeRun", { runId, options: givenResume(options) });
-    const { run, dangling, unreadableStates } = made.told;
+    const { run, dangling, unreadableStates } = made.value;
     const recorder = new RunRecorder(made.handle<RecorderCalls>("the run's recorder"), run);
     const rawMessages = await unpackMessages(made.bytes ?? new Uint8Array());
     return {
@@ -148,7 +148,7 @@ export class Runs {
    */
   async children(runId: string, options: { limit?: number | undefined; cursor?: string | undefined } = {}): Promise<Page<RunSummary>> {
     const listed = this.#handle.value("childRuns", withOptions({ runId }, options, "what is asked for beside it"));
-    return await toldAsTaken({ not: ["runId"] }, listed);
+    return await withKnownFields({ not: ["runId"] }, listed);
   }
 
   /** The whole of a run; `undefined` when there is none of that id. */
@@ -195,7 +195,7 @@ export class Runs {
 }
 
 function recorderOf(made: Made<Run>): RunRecorder {
-  return new RunRecorder(made.handle<RecorderCalls>("the run's recorder"), made.told);
+  return new RunRecorder(made.handle<RecorderCalls>("the run's recorder"), made.value);
 }
 
 /** A page of heads, and the contents that they tell of. */

@@ -21,7 +21,7 @@ export interface StartedSession {
   instance: AgentInstance;
 }
 
-/** A session without what it has as a chat, which is told by the chats. @internal */
+/** A session without its fields as a chat, which the chats give. @internal */
 export function sessionOf({ chat: _, ...session }: ToldSession): Session {
   return session;
 }

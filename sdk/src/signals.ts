@@ -1,7 +1,7 @@
 import { abortedError, throwIfAborted } from "./error.js";
 
-/** Who is told when a signal is aborted. */
-const told = new WeakMap<AbortSignal, { callbacks: Set<() => void>; onAbort: () => void }>();
+/** Who is called when a signal is aborted. */
+const listeners = new WeakMap<AbortSignal, { callbacks: Set<() => void>; onAbort: () => void }>();
 
 /**
  * Has a function called when a signal is aborted, until what this returns is called. However many wait for one signal, it
@@ -10,13 +10,13 @@ const told = new WeakMap<AbortSignal, { callbacks: Set<() => void>; onAbort: () 
  * @internal
  */
 export function whenAborted(signal: AbortSignal, callback: () => void): () => void {
-  const entry = told.get(signal) ?? begin(signal);
+  const entry = listeners.get(signal) ?? begin(signal);
   // A function of its own, so that one callback may wait twice.
   const own = () => callback();
   entry.callbacks.add(own);
   return () => {
     entry.callbacks.delete(own);
-    if (entry.callbacks.size === 0 && told.get(signal) === entry) end(signal, entry.onAbort);
+    if (entry.callbacks.size === 0 && listeners.get(signal) === entry) end(signal, entry.onAbort);
   };
 }
 
@@ -27,13 +27,13 @@ function begin(signal: AbortSignal) {
     for (const callback of [...callbacks]) callback();
   };
   const entry = { callbacks, onAbort };
-  told.set(signal, entry);
+  listeners.set(signal, entry);
   signal.addEventListener("abort", onAbort, { once: true });
   return entry;
 }
 
 function end(signal: AbortSignal, onAbort: () => void): void {
-  told.delete(signal);
+  listeners.delete(signal);
   signal.removeEventListener("abort", onAbort);
 }
 

@@ -5,7 +5,7 @@ import type { SpawnRequest, SpawnResult } from "./generated/types.js";
 import type { Handle, Made } from "./handle.js";
 import { type RawJson, jsonBytes, wellFormed } from "./json.js";
 
-/** What a spawn is told beside its requests. */
+/** The options of a spawn besides its requests. */
 export interface SpawnOptions {
   /** The tool call that a model made, and is in the context already; left out, the spawn is recorded as a call of its own. */
   toolCallId?: string | undefined;
@@ -35,7 +35,7 @@ function settled<T>(): Settled<T> {
     resolve = fulfil;
     reject = refuse;
   });
-  // Whoever doesn't wait for it isn't told of its failure.
+  // Whoever doesn't wait for it doesn't see its failure.
   promise.catch(() => {});
   return { promise, resolve, reject };
 }
@@ -132,7 +132,7 @@ export class Spawned implements AsyncIterable<EndedAgent> {
 
   /** @internal */
   constructor(
-    { told: runIds, handle: handleOf }: Made<(string | undefined)[]>,
+    { value: runIds, handle: handleOf }: Made<(string | undefined)[]>,
     requests: readonly SpawnRequest[],
     next: <T>(waiting: Promise<T>) => Promise<T>,
     signal: AbortSignal | undefined,
@@ -204,7 +204,7 @@ export class Spawned implements AsyncIterable<EndedAgent> {
   }
 }
 
-/** Requests as they are told: what tells an agent its task loses half a surrogate pair, not all of the call. @internal */
+/** Requests as they are sent to the core: an agent's task loses half a surrogate pair, not all of the call. @internal */
 export function givenSpawns(requests: readonly SpawnRequest[]): readonly SpawnRequest[] {
   const given = (request: SpawnRequest): SpawnRequest =>
     typeof request === "object" && request !== null && "task" in request ? { ...request, task: wellFormed(request.task) } : request;

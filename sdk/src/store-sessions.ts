@@ -1,5 +1,5 @@
 import { fieldsOf, objectOf, withOptions } from "./checks.js";
-import { toldAsTaken } from "./error.js";
+import { withKnownFields } from "./error.js";
 import type { StoreCalls } from "./generated/calls.js";
 import type { AgentInstance, CopySession, ListSessions, NewInstance, NewSession } from "./generated/types.js";
 import type { Handle } from "./handle.js";
@@ -85,7 +85,7 @@ export abstract class StoreSessions {
    */
   async updateSession(id: string, changes: SessionChanges): Promise<Session> {
     const updated = this.#handle.value("updateSession", withOptions({ id }, changes, "the changes of a session"));
-    return sessionOf(await toldAsTaken({ not: ["id"] }, updated));
+    return sessionOf(await withKnownFields({ not: ["id"] }, updated));
   }
 
   /**

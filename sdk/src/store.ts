@@ -4,7 +4,7 @@ import { type Channel, check, valueOf } from "./binding.js";
 import { Chats } from "./chats.js";
 import { checkFunction, checkLimit, checkText, fieldsOf, objectOf, optionsOf } from "./checks.js";
 import { Context, Contexts } from "./context.js";
-import { toldAsTaken } from "./error.js";
+import { withKnownFields } from "./error.js";
 import { Flows } from "./flows.js";
 import { follow } from "./follow.js";
 import { Handle } from "./handle.js";
@@ -116,8 +116,8 @@ export class Store extends StoreSessions implements AsyncDisposable {
   async orchestrator(options: OrchestratorOptions = {}): Promise<Orchestrator> {
     const { agents = {}, ...bounds } = fieldsOf(options, "what is asked of an orchestrator");
     for (const [name, work] of Object.entries(objectOf(agents, "the functions of agents"))) checkFunction(work, `the work of ${name}`);
-    const made = await toldAsTaken({ also: ["agents"] }, this.#handle.made("orchestrate", bounds));
-    const orchestrator = new Orchestrator(made.handle("the orchestrator"), made.told.id);
+    const made = await withKnownFields({ also: ["agents"] }, this.#handle.made("orchestrate", bounds));
+    const orchestrator = new Orchestrator(made.handle("the orchestrator"), made.value.id);
     if (this.#orchestrators.length >= this.#orchestratorsMax) {
       this.#orchestrators = this.#orchestrators.filter((weak) => weak.deref() !== undefined);
       this.#orchestratorsMax = Math.max(64, 2 * this.#orchestrators.length);
@@ -279,7 +279,7 @@ export class Store extends StoreSessions implements AsyncDisposable {
     const { onProgress, signal, ...rest } = fieldsOf(options, "what a compaction is to do");
     return await watched(
       { onProgress, signal },
-      (watch, signal) => toldAsTaken({ of: "options", also: WATCHED }, this.#handle.value("compact", { options: rest, watch }, undefined, { signal })),
+      (watch, signal) => withKnownFields({ of: "options", also: WATCHED }, this.#handle.value("compact", { options: rest, watch }, undefined, { signal })),
       (watch) => this.#handle.value("compactProgress", { watch }, undefined, { idle: true }),
     );
   }
@@ -305,7 +305,7 @@ export class Store extends StoreSessions implements AsyncDisposable {
     const { onProgress, signal, ...rest } = fieldsOf(policy, "a policy");
     return await watched(
       { onProgress, signal },
-      (watch, signal) => toldAsTaken({ of: "policy", also: WATCHED }, this.#handle.value("retain", { policy: rest, watch }, undefined, { signal })),
+      (watch, signal) => withKnownFields({ of: "policy", also: WATCHED }, this.#handle.value("retain", { policy: rest, watch }, undefined, { signal })),
       (watch) => this.#handle.value("retainProgress", { watch }, undefined, { idle: true }),
     );
   }
@@ -370,7 +370,7 @@ export class Store extends StoreSessions implements AsyncDisposable {
   /**
    * Takes in what {@link export} or `runlog export` wrote: sessions, runs, chats, flows and definitions with their ids,
    * sequences and contents. What is there already is left as it is, so that importing twice changes nothing, and a newer
-   * export adds what is new; a session that went another way since, or was deleted, is left out as a whole, and told as a conflict. All of it is
+   * export adds what is new; a session that went another way since, or was deleted, is left out as a whole, and reported as a conflict. All of it is
    * read before anything is written: pieces are kept in a temporary file until then. Nothing else should write to the store
    * meanwhile. Events tell the times they had; records of streams of your own, a flow's playback, and what is redacted, of which
    * the time is lost with the rest, have that of the import.
@@ -433,7 +433,7 @@ export class Store extends StoreSessions implements AsyncDisposable {
   /**
    * Waits for the writes of this thread that were called before, flushes, saves what makes the next opening fast, and lets
    * another process write. Later calls are refused with `closed`, those of other threads too, even while it waits; closing
-   * twice does nothing. Whoever waits for an agent's run is told that it is
+   * twice does nothing. Whoever waits for an agent's run gets an error that it is
    * `closed`, and the signals of agents at work are aborted. In a thread that was given the store it only lets go of it.
    *
    * @throws {@link RunlogError} `io` when the file system refuses; what was acknowledged is safe all the same.

@@ -2,7 +2,7 @@ import { bytesOf } from "./binding.js";
 import type { Appended, OneRecord } from "./appends.js";
 import { type AppendHead, type Expected, RecordBatch } from "./batch.js";
 import { bytesGiven, checkLimit, fieldsOf, listOf, objectOf, optionsOf, shown, withOptions } from "./checks.js";
-import { invalid, throwIfAborted, toldAsTaken } from "./error.js";
+import { invalid, throwIfAborted, withKnownFields } from "./error.js";
 import type { StoreCalls } from "./generated/calls.js";
 import type { Durability, GivenOp, StreamInfo } from "./generated/types.js";
 import type { Handle } from "./handle.js";
@@ -250,7 +250,7 @@ export class Streams {
       wireOperation(operation, add, operations.length === 1 ? "" : `operations[${index}].`),
     );
     const committed = this.#handle.value("commit", withOptions({ ops: wired }, options, "what is asked for beside it"), concat(contents));
-    const done = await toldAsTaken({ not: ["ops"] }, committed);
+    const done = await withKnownFields({ not: ["ops"] }, committed);
     const { lastPosition, ops, repeated, truncated } = done;
     return { lastPosition, operations: ops, repeated, truncated };
   }
@@ -344,12 +344,12 @@ export class Streams {
     const read = async () => await this.#handle.call("read", { ...wire, limit: left }, undefined, { signal });
     let reading = left > 0 ? read() : undefined;
     while (reading !== undefined) {
-      const page: P = unpack(await toldAsTaken({ also: ["signal"], not: ["stream"] }, reading.then(bytesOf)));
+      const page: P = unpack(await withKnownFields({ also: ["signal"], not: ["stream"] }, reading.then(bytesOf)));
       const items = itemsOf(page);
       left -= items.length;
       if (range.backward) wire.last = page.next;
       else wire.first = page.next;
-      // The next page is read while this one is used; that it failed is told when it is asked for.
+      // The next page is read while this one is used; its failure is thrown when it is asked for.
       reading = page.next > 0 && left > 0 ? read() : undefined;
       reading?.catch(() => {});
       if (items.length > 0) yield items;
@@ -427,7 +427,7 @@ const FIELDS_OF_STEPS: Record<string, readonly string[]> = {
   redact: ["redact", "reason"] satisfies (keyof RedactOperation)[],
 };
 
-/** Wherever a step of a batch is wrong, that is told here: the core reads them all as one. */
+/** Checks each step of a batch, because the core reads them all as one. */
 function wireOperation(operation: StreamOperation, add: (content: Uint8Array) => number, place: string): GivenOp {
   const given = objectOf(operation, "a step of a batch");
   const known = Object.entries(FIELDS_OF_STEPS).find(([step]) => step in given)?.[1];

@@ -257,7 +257,7 @@ export interface Part {
   images: { type: string; url: string; bytes: number }[];
 }
 
-/** A run, and the row of its start; -1 where that isn't told. */
+/** A run, and the row of its start; -1 where that isn't known. */
 export interface RunLink {
   id: string;
   row: number;

@@ -183,7 +183,7 @@ mod tests {
     fn a_module_that_has_grown_is_refused() {
         assert_eq!(check_budget(PACKED_KIB), Ok(()));
         assert_eq!(check_budget(PACKED_KIB * 101 / 100), Ok(()));
-        let told = check_budget(PACKED_KIB * 103 / 100).unwrap_err();
-        assert!(told.contains("PACKED_KIB"), "{told}");
+        let message = check_budget(PACKED_KIB * 103 / 100).unwrap_err();
+        assert!(message.contains("PACKED_KIB"), "{message}");
     }
 }

@@ -90,7 +90,7 @@ pub(crate) fn run_watched(
 }
 
 /// Another verb of this program's that works beside this one, to have done what this one needs later. It prints nothing: what
-/// it could not do is tried again, and told, by whoever needs it.
+/// it could not do is tried again, and reported, by whoever needs it.
 pub(crate) struct Beside(Option<Child>);
 
 impl Beside {

@@ -56,9 +56,9 @@ pub(crate) fn all(report: &mut Report) {
         }
         // Many tests wait for a disk or a clock, and building the module works in one thread for most of its time.
         let module = Beside::start("wasm-module");
-        let told = cargo_test(cargo(&every));
+        let output = cargo_test(cargo(&every));
         module.wait();
-        told
+        output
     });
     wasm(report);
     npm(report);

@@ -159,7 +159,7 @@ pub(crate) fn is_name(token: &str) -> bool {
         .is_some_and(|c| c.is_alphabetic() || c == '_')
 }
 
-/// How many bytes the token, blank, comment or literal at the start of a text takes. Literals and comments are told by
+/// How many bytes the token, blank, comment or literal at the start of a text takes. Literals and comments are recognized by
 /// their first character, `"` or `/`; a division is taken for a comment of one character, which does no harm.
 fn token_length(text: &str, first: char) -> usize {
     let end_of = |found: Option<usize>| found.unwrap_or(text.len());

@@ -46,7 +46,7 @@ of your own. Another process may write to the store meanwhile; what it writes th
 what was truncated, and idempotency keys are not kept.
 
 Of a damaged store --skip-damaged writes what can be read. Lines of the kind \"lost\" stand for the records that can't be, and they \
-are told (exit code 6). An import takes each conversation up to the first of them, and says what it left out.
+are reported (exit code 6). An import takes each conversation up to the first of them, and says what it left out.
 
 With --output the file gets its name when it is whole, and never takes the place of another; until then it is a hidden \
 file beside it, .runlog-….partial, which an export that was killed leaves behind.
@@ -246,7 +246,7 @@ fn write_all(
     Ok(whole(ids))
 }
 
-/// At most so many losses are told one by one.
+/// At most so many losses are reported one by one.
 const LOST_SHOWN: usize = 20;
 
 /// Prints what couldn't be read.

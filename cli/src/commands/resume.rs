@@ -137,7 +137,7 @@ fn print(row: &Row, out: &mut Out) -> Result<()> {
             Some(
                 run.pause_reason
                     .clone()
-                    .unwrap_or_else(|| "no reason is told".to_owned()),
+                    .unwrap_or_else(|| "no reason was given".to_owned()),
             ),
         ),
         ("steps", Some(text::thousands(run.step_count.into()))),

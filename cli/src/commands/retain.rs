@@ -286,10 +286,10 @@ mod tests {
         ] {
             assert!(age(wrong).is_err(), "{wrong}");
         }
-        let told = status("odd").unwrap_err();
+        let message = status("odd").unwrap_err();
         assert!(
-            told.contains("paused") && !told.contains("running"),
-            "{told}"
+            message.contains("paused") && !message.contains("running"),
+            "{message}"
         );
         assert_eq!(status("failed"), Ok(RunStatus::Failed));
         for wrong in ["", "0", "0K", "G", "10X", "10GB", "99999999999G"] {

@@ -18,7 +18,7 @@ use crate::{
 const AFTER_HELP: &str = "\
 The first column is the beginning of the run's id, as long as it has to be to name it. A run that was resumed keeps its \
 status, and tells which run resumed it. What a process that was killed had \
-left running is paused first, which writes to the store, and told: unless another process has the store open, it can't be \
+left running is paused first, which writes to the store, and reported: unless another process has the store open, it can't be \
 written to, or --status asks for runs that are over. `runlog ls` and `runlog run show` never write.
 
 With --json one document: {\"items\": [the runs, with their fields], \"next\": the cursor of the next page or null}. \

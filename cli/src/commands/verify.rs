@@ -18,7 +18,7 @@ const AFTER_HELP: &str = "\
 Reads everything and changes nothing, also while another process writes; what is derived from the records is made again \
 and compared. With --repair, whatever can be made again is, and the log goes on behind what can't be read: every record \
 that can be read stays, no position is given out again, and what is overwritten is saved in cut-….bin before. Lists of \
-sessions, runs, flows and agents go on without events that can't be read. Records that are lost are told by name; only a \
+sessions, runs, flows and agents go on without events that can't be read. Records that are lost are named; only a \
 copy brings them back.
 
 With --json: {\"sound\", \"segments\", \"records\", \"lost\", \"bytes\", \"torn_bytes\", \"problems\": [{\"file\", \

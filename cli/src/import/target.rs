@@ -375,7 +375,7 @@ impl Target {
             self.instances[place].id = Some(id);
         }
         let id = self.instances.get(place).and_then(|it| it.id);
-        id.ok_or_else(|| Failure::other("an entry of an instance that was never told"))
+        id.ok_or_else(|| Failure::other("an entry of an instance that no line before it declared"))
     }
 }
 

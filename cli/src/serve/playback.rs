@@ -31,7 +31,7 @@ pub(super) fn endpoint() -> Endpoint {
     };
     stream::<OfFlow, PlaybackOptions, _, _>(
         "/v1/flows/{run_id}/playback",
-        "Tells again what a flow told, at the pace at which it was recorded, or faster: `speed` is how many times, 0 for \
+        "Plays the events of a flow back, at the pace at which they were recorded, or faster: `speed` is how many times, 0 for \
          without delays. No agent is run. The header `Last-Event-ID` goes on after an event.",
         spec,
         play,

@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_an_argument_is_told_by_its_name() {
-        for (arguments, told) in [
+        for (arguments, message) in [
             ("{}", "`run` is missing"),
             ("5", "5 is not an object"),
             (
@@ -238,7 +238,7 @@ mod tests {
                 "it is not JSON: EOF while parsing a value at line 1 column 7",
             ),
         ] {
-            assert_eq!(called(arguments), Err(told.to_owned()), "{arguments}");
+            assert_eq!(called(arguments), Err(message.to_owned()), "{arguments}");
         }
         let none = input(r#"{"a":1}"#).named(&[]).map(drop).unwrap_err();
         assert_eq!(

@@ -39,7 +39,7 @@ pub(crate) struct FlowObject {
 /// A flow, and what JavaScript knows of its inbox.
 struct Driven {
     flow: FlowRun,
-    told: Vec<RuntimeCommand>,
+    sent: Vec<RuntimeCommand>,
     changes: u64,
 }
 
@@ -94,7 +94,7 @@ fn made(
         resumed,
     };
     let driven = Driven {
-        told: flow.state().inbox.clone(),
+        sent: flow.state().inbox.clone(),
         flow,
         changes: 0,
     };
@@ -164,14 +164,14 @@ impl FlowObject {
 }
 
 impl Driven {
-    /// What JavaScript doesn't know of the inbox yet. It has to be told, once it is asked for.
+    /// What JavaScript doesn't know of the inbox yet. It has to be sent once it is asked for.
     fn change(&mut self) -> InboxChange {
         let inbox = &self.flow.state().inbox;
-        let pairs = inbox.iter().zip(&self.told);
-        let kept = pairs.take_while(|(now, told)| now == told).count();
+        let pairs = inbox.iter().zip(&self.sent);
+        let kept = pairs.take_while(|(now, sent)| now == sent).count();
         let added = inbox[kept..].to_vec();
-        self.told.truncate(kept);
-        self.told.extend_from_slice(&added);
+        self.sent.truncate(kept);
+        self.sent.extend_from_slice(&added);
         self.changes += 1;
         InboxChange {
             number: self.changes,

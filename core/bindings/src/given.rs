@@ -217,13 +217,13 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_told_of_the_field_that_was_given() {
-        let told = |text| read_json::<Vec<Given<Step>>>(text).map(drop).unwrap_err();
+        let refusal = |text| read_json::<Vec<Given<Step>>>(text).map(drop).unwrap_err();
         assert!(
-            told("[5]").contains("5 is not an object"),
+            refusal("[5]").contains("5 is not an object"),
             "{}",
-            told("[5]")
+            refusal("[5]")
         );
-        let wrong = told(r#"[{"stackDepth":"x"}]"#);
+        let wrong = refusal(r#"[{"stackDepth":"x"}]"#);
         assert!(wrong.contains("\"x\" is not a whole number"), "{wrong}");
     }
 }

@@ -24,7 +24,7 @@ pub(crate) fn in_javascript(name: &str) -> Cow<'_, str> {
 }
 
 /// A message whose field names, which are in backticks, are replaced by those of JavaScript; but for the one that isn't known, which
-/// is told as it was given, and the values that a field may have.
+/// is kept as it was given, and the values that a field may have.
 pub(crate) fn message_in_javascript(message: &str) -> String {
     let parts: Vec<&str> = message.split('`').collect();
     let is_unknown = |place: usize| {
@@ -32,7 +32,7 @@ pub(crate) fn message_in_javascript(message: &str) -> String {
         behind.is_some_and(|text| text.starts_with(" is not a field that is known here"))
     };
     let mut is_value = false;
-    let told = parts.iter().copied().enumerate().map(|(place, part)| {
+    let quoted = parts.iter().copied().enumerate().map(|(place, part)| {
         if place % 2 == 0 {
             is_value = ["expected ", "expected one of "]
                 .iter()
@@ -51,7 +51,7 @@ pub(crate) fn message_in_javascript(message: &str) -> String {
             Cow::Borrowed(part)
         }
     });
-    told.collect::<Vec<_>>().join("`")
+    quoted.collect::<Vec<_>>().join("`")
 }
 
 #[cfg(test)]
@@ -70,27 +70,27 @@ mod tests {
         ] {
             assert_eq!(in_javascript(name), own);
         }
-        let told = message_in_javascript("`user_id` and `_x`, \"a_b\", `x`: `created_at_ms`");
-        assert_eq!(told, "`userId` and `_x`, \"a_b\", `x`: `createdAtMs`");
-        let told = message_in_javascript(
+        let message = message_in_javascript("`user_id` and `_x`, \"a_b\", `x`: `created_at_ms`");
+        assert_eq!(message, "`userId` and `_x`, \"a_b\", `x`: `createdAtMs`");
+        let message = message_in_javascript(
             "`tool_call_id` is not a field that is known here; known are `tool_call_id`",
         );
         assert_eq!(
-            told,
+            message,
             "`tool_call_id` is not a field that is known here; known are `toolCallId`"
         );
-        let told = message_in_javascript(
+        let message = message_in_javascript(
             "`event_type`: \"x\" is not known here; expected one of `user_message`, `tool_call`; see `event_type`",
         );
         assert_eq!(
-            told,
+            message,
             "`eventType`: \"x\" is not known here; expected one of `user_message`, `tool_call`; see `eventType`"
         );
-        let told =
+        let message =
             message_in_javascript("\"x\" is not known here; expected `last_message` or `by_id`");
         assert!(
-            told.ends_with("expected `last_message` or `by_id`"),
-            "{told}"
+            message.ends_with("expected `last_message` or `by_id`"),
+            "{message}"
         );
     }
 }

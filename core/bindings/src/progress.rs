@@ -55,7 +55,7 @@ impl<P: Copy + Default + 'static> Watch<P> {
         (reporter, stop)
     }
 
-    /// Stops all running work early. The future it returns is ready once all of it has ended, so that what it did is told to
+    /// Stops all running work early. The future it returns is ready once all of it has ended, so that what it did is reported to
     /// its callers before the store below it is closed.
     pub(crate) fn stop_all(&self) -> impl Future<Output = ()> + use<P> {
         self.is_closing.store(true, Ordering::Relaxed);

@@ -128,17 +128,17 @@ calls! {
         let resuming = of.run_blocking(async move {
             let resumed = store.runs().resume(run_id, &options).await?;
             let messages = pack_messages(&resumed.messages)?;
-            let told = Resumed {
+            let resumed_as = Resumed {
                 run: resumed.run,
                 dangling: resumed.dangling,
                 unreadable_states: resumed.unreadable_states,
             };
-            Ok::<_, crate::Failure>((resumed.recorder, told, messages))
+            Ok::<_, crate::Failure>((resumed.recorder, resumed_as, messages))
         });
         wait(async move {
-            let (recorder, told, messages) = resuming.await?;
+            let (recorder, resumed_as, messages) = resuming.await?;
             let object = Rc::new(RecorderObject::new(maker, recorder));
-            let made = Made::new(&scope, object, &told)?;
+            let made = Made::new(&scope, object, &resumed_as)?;
             Ok::<_, crate::Failure>(made.with_packed(messages))
         })
     };

@@ -42,7 +42,7 @@ pub struct Calls {
     /// The objects, by the names of their types, each with its calls.
     pub objects: Vec<(&'static str, Vec<Call>)>,
     given: SchemaGenerator,
-    told: SchemaGenerator,
+    results: SchemaGenerator,
 }
 
 /// A type that a call can return.
@@ -89,7 +89,7 @@ impl Calls {
         Self {
             objects: Vec::new(),
             given: settings.clone().for_deserialize().into_generator(),
-            told: settings.for_serialize().into_generator(),
+            results: settings.for_serialize().into_generator(),
         }
     }
 
@@ -109,7 +109,7 @@ impl Calls {
         let call = Call {
             method,
             arguments: arguments.to_value(),
-            answer: Answer::schema(&mut self.told),
+            answer: Answer::schema(&mut self.results),
             form: Answer::FORM,
         };
         if let Some((_, calls)) = self.objects.last_mut() {
@@ -123,7 +123,7 @@ impl Calls {
     }
 
     /// The types used in answers, by name.
-    pub fn told(&self) -> &serde_json::Map<String, Value> {
-        self.told.definitions()
+    pub fn results(&self) -> &serde_json::Map<String, Value> {
+        self.results.definitions()
     }
 }

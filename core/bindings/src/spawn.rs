@@ -29,7 +29,7 @@ use crate::{
 pub(crate) struct GivenSpawn {
     /// The agent, by its name in the parent's project.
     agent_name: String,
-    /// What it is to do: its first user message. For a run that is resumed, what it is told beside to continue.
+    /// What it is to do: its first user message. For a run that is resumed, what it is told besides to continue.
     #[serde(default)]
     task: String,
     /// How long it may work, in milliseconds, in place of its definition's default. Then it is `paused`, and can be
@@ -129,11 +129,11 @@ mod tests {
     fn a_bound_of_steps_that_is_none_is_told_by_its_name_and_value() {
         for given in ["0", "1.5", "1000000000000", "\"3\""] {
             let request = format!(r#"{{"agentName":"worker","maxSteps":{given}}}"#);
-            let told = runlog::contexts::read_json::<GivenSpawn>(&request)
+            let misfit = runlog::contexts::read_json::<GivenSpawn>(&request)
                 .map(drop)
                 .unwrap_err();
             assert_eq!(
-                told,
+                misfit,
                 format!("`maxSteps`: {given} is not a whole number from 1 to 4294967295")
             );
         }

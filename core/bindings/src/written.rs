@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn fields_are_renamed_and_what_users_named_is_not() {
-        let told = Told {
+        let answer = Told {
             run_id: 1,
             left_out: None,
             created_at_ms: 5,
@@ -335,7 +335,7 @@ mod tests {
             others: vec![Shape::Closed { by_whom: "\"" }, Shape::Named("x_y")],
         };
         assert_eq!(
-            to_javascript(&told).unwrap(),
+            to_javascript(&answer).unwrap(),
             r#"{"runId":1,"createdAtMs":5,"ofUser":{"a_b":1,"null_it":2},"rawJson":{ "c_d": 1.0 },"nothing":null,"#.to_owned()
                 + r#""kind":"hook_next","others":[{"closed":{"byWhom":"\""}},{"named":"x_y"}]}"#
         );

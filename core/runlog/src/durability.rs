@@ -129,8 +129,8 @@ mod tests {
                 "`options.durability`: `intervalMs` is missing",
             ),
         ] {
-            let told = runlog_model::read_json_at::<Options>("options", text).unwrap_err();
-            assert_eq!(told, says);
+            let message = runlog_model::read_json_at::<Options>("options", text).unwrap_err();
+            assert_eq!(message, says);
         }
     }
 }

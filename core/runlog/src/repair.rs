@@ -50,7 +50,7 @@ impl Store {
         match listed {
             // A store that still doesn't open, such as one with a pack without an index: what is left of it says so.
             Err(error) if error.kind() == ErrorKind::Damaged => {}
-            // What was done is told all the same.
+            // What was done is reported all the same.
             Err(error) if !repair.actions.is_empty() => {
                 let message = format!("nothing in the lists, for now: {error}");
                 repair.actions.push(message);

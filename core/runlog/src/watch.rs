@@ -55,7 +55,7 @@ pub struct Mark {
 
 impl Store {
     /// Notes what there is of a context or a flow now, for [`changed`](Self::changed). Mark before reading: what is written
-    /// between the two is then both read and told as a change, and nothing is missed.
+    /// between the two is then both read and reported as a change, and nothing is missed.
     ///
     /// # Errors
     /// Those of the storage.

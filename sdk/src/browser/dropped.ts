@@ -106,7 +106,7 @@ function folderOf(path: string): string {
   return path.slice(0, Math.max(path.lastIndexOf("/"), 0));
 }
 
-/** Where there is no store, the first folder is told of. */
+/** Where there is no store, the error names the first folder. */
 function shallowest(files: ReadonlyMap<string, Blob>): string {
   const [first = ""] = Array.from(files.keys(), folderOf).sort((one, other) => one.length - other.length);
   return first;

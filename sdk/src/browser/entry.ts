@@ -3,7 +3,7 @@
 import { type ToolDefinition, toolsOf } from "../agent-types.js";
 import { check } from "../binding.js";
 import { checkText, fieldsOf, listOf, optionsOf, shown } from "../checks.js";
-import { RunlogError, invalid, messageOf, toldAsTaken } from "../error.js";
+import { RunlogError, invalid, messageOf, withKnownFields } from "../error.js";
 import type { OpenOptions } from "../generated/types.js";
 import { type Store, openedStore } from "../store.js";
 import { type ExportSource, type OpenExportOptions, importInto } from "./archive.js";
@@ -156,7 +156,7 @@ async function openMountedOnce(folder: Mount, how: object, place: StorePlace): P
   const path = await mount(folder);
   try {
     const opened = openedStore(channel, "open", { path, options: how }, () => unmount(path));
-    const store = await toldAsTaken({ of: "options", also: place.kind === "origin" ? ["fallback"] : [] }, opened);
+    const store = await withKnownFields({ of: "options", also: place.kind === "origin" ? ["fallback"] : [] }, opened);
     places.set(store, { place, ...(place.kind !== "origin" && { figures: () => figures(path) }) });
     return store;
   } catch (error) {

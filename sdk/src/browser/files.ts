@@ -1,4 +1,4 @@
-/** What a thread that isn't a dedicated worker is told. @internal */
+/** The error for a thread that isn't a dedicated worker. @internal */
 export const NO_FILES_HERE = "files can't be opened here; use a dedicated worker";
 
 /**

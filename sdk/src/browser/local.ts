@@ -107,7 +107,7 @@ export function localBinding(): Binding {
     try {
       parts = guarded(() => glue.poll());
     } catch {
-      // Who listens to its end is told.
+      // Who listens to its end is called.
       return;
     }
     listener(parts);

@@ -26,7 +26,7 @@ interface Opened {
  * spare ones among them, is seen at once; of those that it has added since, later. So the watermark, up to which the core reads,
  * is shown once the segment that it speaks of is there.
  *
- * A file of the pool that nothing is in any more is soon another file of the store: what was read of it is told to be gone,
+ * A file of the pool that nothing is in any more is soon another file of the store: what was read of it is reported to be gone,
  * and the core looks for what took its place.
  *
  * @internal

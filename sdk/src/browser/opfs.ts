@@ -257,7 +257,7 @@ export class OpfsFiles implements Files {
   #growTo(wanted: number): Promise<void> {
     const growing: Promise<void> = Promise.resolve(this.#growing)
       .then(() => this.#grow(wanted))
-      // The disk may be full: what is there serves until there is room, and whoever needs one more is told.
+      // The disk may be full: what is there serves until there is room, and whoever needs one more gets an error.
       .catch(() => {})
       .finally(() => {
         if (this.#growing === growing) this.#growing = undefined;

@@ -34,7 +34,7 @@ export function serve(wasm: WasmSource | undefined, scope: WorkerScope): void {
       try {
         served.handle(message);
       } catch (error) {
-        // As where nothing waits: the page is told by an event, and the others have their turn.
+        // As where nothing waits: the page gets an event, and the others have their turn.
         reportError(error);
       }
       waiting.shift();

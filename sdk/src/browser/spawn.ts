@@ -83,7 +83,7 @@ class Connection {
     this.worker.postMessage({ runlog: message } satisfies Envelope<ToWorker>, transfer);
   }
 
-  /** Sends what a worker that is gone needs not be told: everything was let go with it. */
+  /** Sends what a worker that is gone needs not be sent: everything was let go with it. */
   tell(message: ToWorker): void {
     if (this.failure === undefined) this.send(message);
   }

@@ -55,7 +55,7 @@ export interface ClaudeNodeResult {
   sessionId: string;
   /** The tokens of the whole call. */
   usage: AgentUsage;
-  /** What the call cost, in US dollars, where that is told. */
+  /** What the call cost, in US dollars, where that is known. */
   totalCostUsd?: number;
   /** How long the call took, in milliseconds of wall clock. */
   durationMs: number;
@@ -165,8 +165,8 @@ export function createClaudeNode(options: ClaudeNodeOptions = {}): ClaudeNode {
       const record = new Recording(flow);
       const take = async (events: AgentEvent[]) => {
         if (events.length === 0) return;
-        const told = translation.sessionId;
-        if (flow.state.agentSessions[nodeId] !== told) await alone(flow, () => flow.startAgent(nodeId, told));
+        const newest = translation.sessionId;
+        if (flow.state.agentSessions[nodeId] !== newest) await alone(flow, () => flow.startAgent(nodeId, newest));
         await record.all(events);
       };
       const named = input.sessionId === undefined ? "sessionId" : resumeWith;
@@ -226,7 +226,7 @@ async function finished(flow: FlowRun, nodeId: string, translation: Translation,
     flow.state.nodeStatus[nodeId] = "failed";
     return flow.saveSnapshot();
   });
-  const { errorType, message } = ending?.error ?? { errorType: "error_during_execution", message: "it told nothing" };
+  const { errorType, message } = ending?.error ?? { errorType: "error_during_execution", message: "it gave no reason" };
   const cause = thrown === undefined ? undefined : { cause: thrown };
   throw new ClaudeNodeError(nodeId, sessionId, errorType, message, cause);
 }

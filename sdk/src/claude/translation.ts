@@ -33,8 +33,8 @@ type Fields = Record<string, unknown>;
  * Turns what an agent's library tells while it works into the eight events of an agent. It takes the messages of
  * `@anthropic-ai/claude-agent-sdk`, and those of fixtures, which are such events already.
  *
- * Text and thinking that streamed are told as deltas, and not told again when the whole block comes. Of a block that says more
- * than what streamed the rest is told, and one that says something else is told whole.
+ * Text and thinking that streamed are recorded as deltas, and not again when the whole block comes. Of a block that says more
+ * than what streamed the rest is recorded, and one that says something else is recorded whole.
  *
  * @internal
  */
@@ -55,9 +55,9 @@ export class Translation {
   #text = "";
   /** The end of a turn that a fixture has, until the call's result tells the rest of it, or something comes behind it. */
   #recordedComplete: Fields | undefined;
-  /** Whether such an end was told before the call's result came. */
+  /** Whether such an end was recorded before the call's result came. */
   #toldEarly = false;
-  /** The last error that was told before the call ended: by a fixture, or with an answer of the model's. */
+  /** The last error that was recorded before the call ended: by a fixture, or with an answer of the model's. */
   #recordedError: AgentErrorEvent | undefined;
 
   constructor(call: Call) {
@@ -177,15 +177,15 @@ export class Translation {
       if (typeof content === "string") {
         if (type === "text" && message["parent_tool_use_id"] == null) this.#text = content;
         const kind = type === "text" ? "text" : "thinking";
-        const told = streamed?.[kind] ?? "";
-        if (told.startsWith(content)) {
-          if (streamed !== undefined) streamed[kind] = told.slice(content.length);
+        const sent = streamed?.[kind] ?? "";
+        if (sent.startsWith(content)) {
+          if (streamed !== undefined) streamed[kind] = sent.slice(content.length);
           continue;
         }
         if (streamed !== undefined) streamed[kind] = "";
-        const isRest = told !== "" && content.startsWith(told);
+        const isRest = sent !== "" && content.startsWith(sent);
         const as = isRest ? (`agent:${kind}:delta` as const) : (`agent:${kind}` as const);
-        events.push(this.#event({ type: as, content: isRest ? content.slice(told.length) : content }));
+        events.push(this.#event({ type: as, content: isRest ? content.slice(sent.length) : content }));
       } else if (type === "tool_use") {
         const tool = { toolName: String(block["name"]), toolInput: block["input"] ?? null, began: this.#call.now() };
         this.#tools.set(String(block["id"]), tool);
@@ -267,13 +267,13 @@ export class Translation {
     return event;
   }
 
-  /** As `#failed`, unless the same error was told already. */
+  /** As `#failed`, unless the same error was recorded already. */
   #failedOnce(errorType: string, message: string, details?: unknown): AgentEvent[] {
-    const told = this.#recordedError;
-    if (told === undefined || (told.errorType !== errorType && told.message !== message)) {
+    const error = this.#recordedError;
+    if (error === undefined || (error.errorType !== errorType && error.message !== message)) {
       return [this.#failed(errorType, message, details)];
     }
-    this.ending = { text: this.#text, error: told, subtype: told.errorType };
+    this.ending = { text: this.#text, error, subtype: error.errorType };
     return [];
   }
 

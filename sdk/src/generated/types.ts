@@ -1742,7 +1742,7 @@ export interface SpawnRequest {
   maxSteps?: number | undefined;
   /** The paused run to go on from. */
   resumeRunId?: RunId | undefined;
-  /** What it is to do: its first user message. For a run that is resumed, what it is told beside to continue. */
+  /** What it is to do: its first user message. For a run that is resumed, what it is told besides to continue. */
   task?: string | undefined;
   /**
    * How long it may work, in milliseconds, in place of its definition's default. Then it is `paused`, and can be

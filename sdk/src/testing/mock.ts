@@ -48,7 +48,7 @@ const OPTIONS: Checks<MockQueryOptions> = { fixtures: fixtureSet, callsMade: opt
 
 /**
  * Makes a query that calls no agent: each call of a node yields the events of its next recorded call, then its result.
- * The node is the one that the call names, as a node of {@link createClaudeNode} does, or `options.nodeId`; else it is told
+ * The node is the one that the call names, as a node of {@link createClaudeNode} does, or `options.nodeId`; else it is found
  * by the session that goes on, by the prompt, or by there being but one.
  *
  * Give the type of the query that it stands in for where that is needed: `createMockQuery<typeof query>(…)`.
@@ -58,7 +58,7 @@ const OPTIONS: Checks<MockQueryOptions> = { fixtures: fixtureSet, callsMade: opt
  * @throws {@link RunlogError} `invalid_input` when an option isn't known, or isn't as it should be.
  *
  * @remarks
- * Its calls throw {@link RunlogError}: `not_found` when no call is recorded, `ambiguous` when it can't be told whose it is.
+ * Its calls throw {@link RunlogError}: `not_found` when no call is recorded, `ambiguous` when it isn't known whose it is.
  * A call that threw when it was recorded throws again.
  *
  * @example

@@ -199,7 +199,7 @@ class RecordedCall {
   }
 }
 
-/** An event without what is told beside it, or is another's when it is played. */
+/** An event without what is recorded beside it, or is another's when it is played. */
 function fixtureEventOf(event: AgentEvent): FixtureEvent {
   const { nodeId: _node, runId: _run, timestamp: _time, ...own } = event;
   if (own.type !== "agent:start") return plain(own) as FixtureEvent;

@@ -112,7 +112,7 @@ const EVENTS: Record<AgentEvent["type"], Schema> = {
     properties: {
       errorType: text("the kind of error, such as error_max_turns"),
       message: text("what the error says to people"),
-      details: anything("what the agent's library told of it"),
+      details: anything("what the agent's library says of it"),
     },
   },
   "agent:complete": { required: ["result"], properties: { result: text("the final text"), ...figures } },
@@ -156,7 +156,7 @@ export const fixtureSchema: Schema = {
             error: text("what the call threw, where it did"),
           },
         },
-        events: { type: "array", description: "what the agent told, in order", items: { $ref: "#/$defs/event" } },
+        events: { type: "array", description: "the events of the agent, in order", items: { $ref: "#/$defs/event" } },
       },
     },
     event: {

@@ -69,7 +69,7 @@ export interface FixtureCall {
   input: FixtureInput;
   /** What it ended with. */
   output: FixtureOutput;
-  /** What the agent told in between, in order. */
+  /** The events of the agent in between, in order. */
   events: FixtureEvent[];
 }
 

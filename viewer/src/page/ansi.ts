@@ -113,7 +113,7 @@ function ofPalette(number: number): number {
   return nearest(Math.floor(cube / 36) * 51, (Math.floor(cube / 6) % 6) * 51, (cube % 6) * 51);
 }
 
-/** The theme's colours are told apart by what of red, green and blue is in them. */
+/** The theme's colours differ by what of red, green and blue is in them. */
 function nearest(red: number, green: number, blue: number): number {
   const half = Math.max(red, green, blue) / 2;
   if (half < 32) return 0;

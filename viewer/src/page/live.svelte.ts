@@ -20,7 +20,7 @@ class Live {
   isConnected = $state(true);
   /** How many records the log has that aren't shown. */
   behind = $state(0);
-  /** How far the log has come, as the server told last. */
+  /** How far the log has come, as the server said last. */
   #position = 0;
   #disconnect = () => {};
   #isReading = false;
@@ -29,7 +29,7 @@ class Live {
   /** Whether the last reading failed, so that the next one is the second try. */
   #hasFailed = false;
   #gaveWay = false;
-  /** Whether the last reading had less than was told of. */
+  /** Whether the last reading had less than was announced. */
   #isShort = false;
   /** What was said of a server that doesn't give its store. */
   #notGiven: string | undefined;
@@ -114,7 +114,7 @@ class Live {
 
   /** Whether the server gave its store. */
   async #read(): Promise<boolean> {
-    const told = this.#position;
+    const announced = this.#position;
     const files = await servedFiles();
     const { remote } = view;
     if (files === undefined || remote === undefined) return false;
@@ -124,14 +124,14 @@ class Live {
     if ("other" in grown) return this.#replaced(grown.other);
     await view.grow(grown.store, grown.lane);
     this.#count();
-    // What was told of before it was read is in it, unless a file was seen while it was written.
-    if (grown.store.records < told) {
-      // At the second time it was told of another store, as one that was restored has less.
+    // What was announced before it was read is in it, unless a file was seen while it was written.
+    if (grown.store.records < announced) {
+      // At the second time it was announced of another store, as one that was restored has less.
       if (this.#isShort) this.#position = grown.store.records;
       forgetServed();
       this.#count();
     }
-    this.#isShort = grown.store.records < told && !this.#isShort;
+    this.#isShort = grown.store.records < announced && !this.#isShort;
     this.#hasFailed = false;
     this.#isGiven();
     return true;
@@ -146,7 +146,7 @@ class Live {
     return true;
   }
 
-  /** A server whose folder is gone for a moment is asked again, and what it said is told until it gives its store. */
+  /** A server whose folder is gone for a moment is asked again, and what it said is shown until it gives its store. */
   #isNotGiven(error: NotGiven): false {
     if (!this.isFollowing) return false;
     forgetServed();

@@ -96,7 +96,7 @@ class Loader {
   }
 
   /** Opens the store that is served beside the page, if there is one, and follows it; one with nothing to show as soon as it has.
-   * Why it takes the place of one that was followed is told. */
+   * Where it takes the place of one that was followed, a notice says why. */
   async openServed(instead?: string): Promise<void> {
     const before = this.#turn;
     try {

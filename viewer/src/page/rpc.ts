@@ -6,7 +6,7 @@ type Methods = { [M in keyof Api]: Api[M] extends (...args: infer A) => infer R 
 /** The worker, by its methods. */
 export type Remote = Methods;
 
-/** Why a call about a recording failed whose place another one took meanwhile. Nobody need be told of it. */
+/** Why a call about a recording failed whose place another one took meanwhile. Nobody need see it. */
 export class Superseded extends Error {
   constructor() {
     super("Another recording was opened meanwhile.");
@@ -28,13 +28,13 @@ export async function unpacked(base64: string): Promise<Blob> {
 }
 
 /** Starts the worker, and gives what calls it. */
-export async function startWorker(told: (pushed: Pushed) => void, failed: (why: string) => void): Promise<Remote> {
+export async function startWorker(onPush: (pushed: Pushed) => void, failed: (why: string) => void): Promise<Remote> {
   const script = embedded("runlog-worker");
   const worker = new Worker(script === undefined ? new URL("worker.js", document.baseURI) : URL.createObjectURL(new Blob([await unpacked(script)], { type: "text/javascript" })));
   const waiting = new Map<number, { method: string; resolve: (value: unknown) => void; reject: (error: Error) => void }>();
   let last = 0;
   worker.addEventListener("message", ({ data }: MessageEvent<Answered | Pushed>) => {
-    if (!("id" in data)) return told(data);
+    if (!("id" in data)) return onPush(data);
     const call = waiting.get(data.id);
     waiting.delete(data.id);
     if ("error" in data) call?.reject(new Error(data.error));

@@ -16,7 +16,7 @@ interface ServedFile {
 
 /**
  * Up to so many bytes before the end of what a file had, it may have more than was seen: what is written while it is read is
- * there in any order. Of records that were told of it is not so, and each has a CRC.
+ * there in any order. Of records that the server has announced it is not so, and each has a CRC.
  */
 const UNSURE_BYTES = 64 << 10;
 /** Behind so many zeros there is nothing but the room that was made for records to come. */
@@ -119,7 +119,7 @@ async function endOf(blob: Blob): Promise<number> {
   return 0;
 }
 
-/** What is told of a store that is still written. */
+/** Called as a store that is still written changes. */
 export interface Following {
   /** The log has come to a position. */
   moved(position: number): void;
@@ -150,8 +150,8 @@ const HELLO = "hello";
  * A browser has six connections to a server for all of its pages, and a page that follows keeps one: so one page follows, and tells the
  * others of the same store. Another store may be served at an address after that, which each page finds by itself.
  */
-export function follow(identity: string | undefined, told: Following): () => void {
-  let last = told.shown();
+export function follow(identity: string | undefined, on: Following): () => void {
+  let last = on.shown();
   let isConnected = false;
   let isLeading = false;
   let timer = 0;
@@ -162,11 +162,11 @@ export function follow(identity: string | undefined, told: Following): () => voi
   const channel = new BroadcastChannel(name);
 
   const hear = (news: News) => {
-    if (news.isConnected !== undefined) told.connected((isConnected = news.isConnected));
-    if (news.isRefused === true) told.refused();
+    if (news.isConnected !== undefined) on.connected((isConnected = news.isConnected));
+    if (news.isRefused === true) on.refused();
     if (news.position === undefined) return;
     last = Math.max(last, news.position);
-    told.moved(news.position);
+    on.moved(news.position);
   };
   const tell = (news: News) => {
     hear(news);
@@ -185,7 +185,7 @@ export function follow(identity: string | undefined, told: Following): () => voi
       if (events?.readyState !== EventSource.CLOSED || stopped.signal.aborted) return;
       tell({ isRefused: true });
       // It may be a store with less, as a backup has: what was heard of before isn't in it.
-      last = Math.min(last, told.shown());
+      last = Math.min(last, on.shown());
       timer = window.setTimeout(connect, AGAIN_MS);
     });
   };

@@ -70,7 +70,7 @@ class View {
   #arrivals = 0;
   #momentAsked = 0;
   #stepped: Promise<unknown> = Promise.resolve();
-  /** What was told of an address last. */
+  /** The notice about the last address. */
   #lost: string | undefined;
   /** Where to go once the search has found something. */
   #goes: { forward: boolean } | undefined;
@@ -175,73 +175,73 @@ class View {
     if (arrival !== this.#arrivals) return;
     const moment = place.at === undefined ? lane.moments : await remote.momentOfPosition(place.at);
     const event = place.event === undefined ? 0 : await remote.momentOfPosition(place.event);
-    const range = await this.#rangeIn(remote, place, lost.told);
+    const range = await this.#rangeIn(remote, place, lost.notices);
     if (arrival !== this.#arrivals) return;
-    if (lost.agent) lost.told.push(`${lost.agent}: ${plain(lane.name)} is shown, at its end.`);
-    if (moment === undefined) lost.told.push(`There is no event at position ${place.at} in this session: its end is shown.`);
-    if (event === undefined) lost.told.push(`There is no event at position ${place.event} in this session: none is selected.`);
-    this.filter = { ...place.filter, ...this.#knownIn(lane, place.filter, lost.told), range };
+    if (lost.agent) lost.notices.push(`${lost.agent}: ${plain(lane.name)} is shown, at its end.`);
+    if (moment === undefined) lost.notices.push(`There is no event at position ${place.at} in this session: its end is shown.`);
+    if (event === undefined) lost.notices.push(`There is no event at position ${place.event} in this session: none is selected.`);
+    this.filter = { ...place.filter, ...this.#knownIn(lane, place.filter, lost.notices), range };
     this.tab = TABS.find((tab) => tab === place.tab) ?? "conversation";
     this.#isTabOfFlow = false;
     this.compareWith = place.with;
     if (place.query !== this.query) this.#find(place.query);
     this.moment = moment ?? lane.moments;
     this.#forgetSelection();
-    this.#tellLost(lost.told);
+    this.#tellLost(lost.notices);
     await this.#arrive(lane);
     if (event !== undefined && event > 0) {
       const row = await this.rowAtRank(event - 1);
       if (arrival !== this.#arrivals) return;
       if (row !== undefined) await this.#look(row, true);
     }
-    // The address may be that of another place meanwhile, which is told of in a moment: writing would take it away.
+    // The address may be that of another place meanwhile, which gets its notice in a moment: writing would take it away.
     if (arrival === this.#arrivals && location.hash === hash) this.writeAddress();
   }
 
-  /** What an address says, without what isn't there, and what is told of that. What is said of an agent that isn't there may be of
+  /** What an address says, without what isn't there, and the notices about that. What is said of an agent that isn't there may be of
    * another recording altogether: nothing of it is followed. */
-  async #placeIn(remote: Remote, hash: string): Promise<{ place: Place; lost: { agent: string | undefined; told: string[] } }> {
+  async #placeIn(remote: Remote, hash: string): Promise<{ place: Place; lost: { agent: string | undefined; notices: string[] } }> {
     const place = readPlace(hash);
     const lost = await whyLost(remote, place.lane);
-    if (lost !== undefined) return { place: readPlace(""), lost: { agent: lost, told: [] } };
-    const told = place.odd.map((odd) => `${quoted(odd)} means nothing here.`);
-    if (place.tab !== undefined && !TABS.some((tab) => tab === place.tab)) told.push(`There is no view ${quoted(place.tab)}: the conversation is shown.`);
+    if (lost !== undefined) return { place: readPlace(""), lost: { agent: lost, notices: [] } };
+    const notices = place.odd.map((odd) => `${quoted(odd)} means nothing here.`);
+    if (place.tab !== undefined && !TABS.some((tab) => tab === place.tab)) notices.push(`There is no view ${quoted(place.tab)}: the conversation is shown.`);
     if (place.with !== undefined && place.with === place.lane) {
-      told.push("An agent isn't compared with itself.");
+      notices.push("An agent isn't compared with itself.");
       place.with = undefined;
     } else {
       const other = await whyLost(remote, place.with);
       if (other !== undefined) {
-        told.push(`${other}: it isn't compared with.`);
+        notices.push(`${other}: it isn't compared with.`);
         place.with = undefined;
       }
     }
-    return { place, lost: { agent: undefined, told } };
+    return { place, lost: { agent: undefined, notices } };
   }
 
   /** The agents and tools of a filter that there are. */
-  #knownIn(lane: OpenedLane, { agents, tools }: Filter, told: string[]): Pick<Filter, "agents" | "tools"> {
+  #knownIn(lane: OpenedLane, { agents, tools }: Filter, notices: string[]): Pick<Filter, "agents" | "tools"> {
     const known = { agents: agents.filter((id) => lane.lanes.some((one) => one.id === id)), tools: tools.filter((tool) => lane.tools.includes(tool)) };
-    for (const id of agents) if (!known.agents.includes(id)) told.push(`${noAgent(id, "session")}: it is no filter.`);
-    for (const tool of tools) if (!known.tools.includes(tool)) told.push(`There is no tool ${quoted(tool)} in this session: it is no filter.`);
+    for (const id of agents) if (!known.agents.includes(id)) notices.push(`${noAgent(id, "session")}: it is no filter.`);
+    for (const tool of tools) if (!known.tools.includes(tool)) notices.push(`There is no tool ${quoted(tool)} in this session: it is no filter.`);
     return known;
   }
 
   /** The range of a filter, where its events are there. */
-  async #rangeIn(remote: Remote, { filter, ranks }: Place, told: string[]): Promise<Filter["range"]> {
+  async #rangeIn(remote: Remote, { filter, ranks }: Place, notices: string[]): Promise<Filter["range"]> {
     const range = filter.range ?? (ranks && (await remote.rangeOfRanks(...ranks)));
     if (range !== undefined) {
       const [from = 0, to = 0] = await Promise.all(range.map((position) => remote.momentOfPosition(position)));
       if (from > 0 && from <= to) return range;
     }
-    if (range !== undefined || ranks !== undefined) told.push("The events that the link shows alone aren't in this session: they are no filter.");
+    if (range !== undefined || ranks !== undefined) notices.push("The events that the link shows alone aren't in this session: they are no filter.");
     return undefined;
   }
 
   /** Says what of an address isn't there; an address that can be followed takes it away. */
-  #tellLost(told: string[]): void {
+  #tellLost(notices: string[]): void {
     if (messages.problem === this.#lost) messages.problem = undefined;
-    this.#lost = told.length === 0 ? undefined : `The link isn't followed as it is. ${told.join(" ")}`;
+    this.#lost = notices.length === 0 ? undefined : `The link isn't followed as it is. ${notices.join(" ")}`;
     if (this.#lost !== undefined) messages.problem = this.#lost;
   }
 

@@ -1,6 +1,6 @@
 /** What the numbers of an event are called, everywhere, and what they are. */
 export const WORDS = {
   position: "Its place in the log of the whole store. Links name events by it.",
-  sequence: "Its number in its own stream, from 1; of what was said that is its agent's conversation. Forks and snapshots are told by it.",
+  sequence: "Its number in its own stream, from 1; of what was said that is its agent's conversation. Forks and snapshots name it.",
   moment: "How many events of the session had happened by then, those of all its agents and forks. The scrubber goes from one to the next.",
 };

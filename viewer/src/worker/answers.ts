@@ -9,7 +9,7 @@ import { type Columns, Flag, type Lane, NONE, entryOf } from "./model.js";
 export interface Answer {
   row: number;
   isError: boolean;
-  /** NaN where it isn't told. */
+  /** NaN where it isn't known. */
   durationMs: number;
   /** Which of the results of its message it is, where the call's id doesn't tell. */
   place: number | undefined;

@@ -93,7 +93,7 @@ function gatherPart(part: unknown, texts: string[], thoughts: string[], images: 
   const data = dataIn(part);
   const thought = thoughtIn(part);
   if (data?.isImage === true) images.push({ type: data.type, data: data.data });
-  else if (data !== undefined) texts.push(`[${[data.name, data.type].filter((told) => told !== "").join(", ") || "data"}, ${bytesOf(data.data)} bytes]`);
+  else if (data !== undefined) texts.push(`[${[data.name, data.type].filter((part) => part !== "").join(", ") || "data"}, ${bytesOf(data.data)} bytes]`);
   else if (thought !== undefined) thoughts.push(thought);
   else if (typeof part["text"] === "string") texts.push(part["text"]);
   else if (part["type"] === "refusal" && typeof part["refusal"] === "string") texts.push(part["refusal"]);
@@ -318,8 +318,8 @@ export function eventText(kind: number, json: unknown): string {
     case Kind.ChatStepChanged:
     case Kind.ChatRequest: {
       const state = stateOfChat(kind, json);
-      const told = [text(kind === Kind.ChatRequest ? state["assistant_id"] : state["type"]), text(state["status"]), text(state["error"])];
-      return oneLine(told.filter(Boolean).join(" · ")) || changesIn(state);
+      const parts = [text(kind === Kind.ChatRequest ? state["assistant_id"] : state["type"]), text(state["status"]), text(state["error"])];
+      return oneLine(parts.filter(Boolean).join(" · ")) || changesIn(state);
     }
     default:
       return oneLine([text(json["type"]), text(json["nodeId"]), text(json["toolName"]), failureIn(json), text(json["content"] ?? json["message"] ?? json["result"])].filter(Boolean).join(" · ") || shown(json));
@@ -332,7 +332,7 @@ function flowState(state: Json, nodes: Json): string {
   const having = (status: string) => names.filter((name) => nodes[name] === status);
   const [running, failed, done] = [having("running"), having("failed"), having("done").length];
   const waiting = Array.isArray(state["inbox"]) ? state["inbox"].length : 0;
-  const told = [
+  const parts = [
     // Most are running, and where it is narrow a row is cut off before what differs.
     state["status"] === "running" && names.length > 0 ? "" : text(state["status"]),
     names.length === 0 ? "" : `${done} of ${names.length} done`,
@@ -340,7 +340,7 @@ function flowState(state: Json, nodes: Json): string {
     failed.length === 0 ? "" : `failed: ${failed.join(", ")}`,
     waiting === 0 ? "" : waiting === 1 ? "1 command waits" : `${waiting} commands wait`,
   ];
-  return told.filter(Boolean).join(" · ");
+  return parts.filter(Boolean).join(" · ");
 }
 
 /** The fields of a step or a request of a chat that its record tells: all of them, or those that changed. */

@@ -19,7 +19,7 @@ const TOKEN = new RegExp(`${TEXT}|-?\\d[\\d.eE+-]*`, "gs");
 const NAMED = new RegExp(`${TEXT}|:`, "gs");
 const NUMBER = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/;
 
-/** Reads JSON; the numbers in it that JavaScript would change are told by {@link exactDigits}. */
+/** Reads JSON; the numbers in it that JavaScript would change are given by {@link exactDigits}. */
 export function parseExact(text: string): unknown {
   if (!CHANGED.test(text)) return JSON.parse(text) as unknown;
   const isChanged = (token: string) => !token.startsWith('"') && NUMBER.test(token) && String(Number(token)) !== token;

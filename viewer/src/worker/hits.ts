@@ -36,10 +36,10 @@ export class Hits {
     this.stop();
     const search = new Search(query, index, source, total);
     this.#search = search;
-    const told = (problem?: string) => {
+    const report = (problem?: string) => {
       if (this.#search === search) tell({ query, hits: countLiving(index, search.hits), done: search.done, problem });
     };
-    this.#run = () => void search.run(() => told()).catch((error: unknown) => told(error instanceof Error ? error.message : String(error)));
+    this.#run = () => void search.run(() => report()).catch((error: unknown) => report(error instanceof Error ? error.message : String(error)));
     this.#run();
   }
 

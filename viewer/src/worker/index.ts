@@ -179,13 +179,13 @@ export class LogIndex {
 
   #addUsage(page: EventPage, lane: Lane): void {
     const { events, usage } = page;
-    const told = { answer: events.answers[usage] as number, tokensIn: events.inputTokens[usage] as number, tokensOut: events.outputTokens[usage] as number, cost: events.costs[usage] as number };
+    const reported = { answer: events.answers[usage] as number, tokensIn: events.inputTokens[usage] as number, tokensOut: events.outputTokens[usage] as number, cost: events.costs[usage] as number };
     // A part of the same answer tells all that the answer took once more, as far as that was known then.
-    const before = told.answer !== 0 && told.answer === lane.usage?.answer ? lane.usage : undefined;
-    lane.tokensIn += told.tokensIn - (before?.tokensIn ?? 0);
-    lane.tokensOut += told.tokensOut - (before?.tokensOut ?? 0);
-    lane.cost += told.cost - (before?.cost ?? 0);
-    lane.usage = told;
+    const before = reported.answer !== 0 && reported.answer === lane.usage?.answer ? lane.usage : undefined;
+    lane.tokensIn += reported.tokensIn - (before?.tokensIn ?? 0);
+    lane.tokensOut += reported.tokensOut - (before?.tokensOut ?? 0);
+    lane.cost += reported.cost - (before?.cost ?? 0);
+    lane.usage = reported;
     page.usage += 1;
   }
 

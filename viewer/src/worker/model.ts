@@ -31,7 +31,7 @@ export class Columns {
   readonly tool = i32();
   /** Of a call the row of the first result that its own lane has, and of a result that of its call; -1 for none. */
   readonly link = i32();
-  /** Milliseconds of a tool call; NaN where it isn't told. */
+  /** Milliseconds of a tool call; NaN where it isn't known. */
   readonly duration = f32();
   readonly bytes = f64();
 
@@ -74,7 +74,7 @@ export interface Run {
   resumedFrom: string | undefined;
   /** The run that went on with it. */
   resumedBy: string | undefined;
-  /** The row of its start; -1 where that isn't told. */
+  /** The row of its start; -1 where that isn't known. */
   row: number;
   text: string | undefined;
 }
@@ -137,7 +137,7 @@ export interface Lane {
   cost: number;
   /** What its runs and requests said that they took, by their ids. */
   said: Map<string, Usage>;
-  /** What it told last of tokens and costs, and for which answer of a model. */
+  /** What it reported last of tokens and costs, and for which answer of a model. */
   usage: { answer: number; tokensIn: number; tokensOut: number; cost: number } | undefined;
   firstTime: number;
   lastTime: number;

@@ -1,4 +1,4 @@
-// What is open, and what the page is told of it.
+// What is open, and what the page gets of it.
 
 import type { StoreInfo } from "../protocol.js";
 import type { LogIndex } from "./index.js";

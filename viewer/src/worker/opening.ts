@@ -39,8 +39,8 @@ class StoreSource implements Source {
       } catch (error) {
         const behind = behindDamage(error);
         if (behind === undefined || behind <= next || this.damages.length >= DAMAGES_MAX) throw error;
-        const told = (error as Error).message;
-        if (!this.damages.includes(told)) this.damages.push(told);
+        const message = (error as Error).message;
+        if (!this.damages.includes(message)) this.damages.push(message);
         next = behind;
       }
     }

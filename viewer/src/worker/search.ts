@@ -42,25 +42,25 @@ export class Search {
     this.done = false;
   }
 
-  /** Goes through the log from where it has come to; `told` is called now and then. */
-  async run(told: () => void): Promise<void> {
+  /** Goes through the log from where it has come to; `onProgress` is called now and then. */
+  async run(onProgress: () => void): Promise<void> {
     if (this.#isRunning) return;
     this.#isRunning = true;
     try {
-      while (!this.#stopped && this.#next <= this.total) await this.#through(this.source, this.total, told);
+      while (!this.#stopped && this.#next <= this.total) await this.#through(this.source, this.total, onProgress);
     } finally {
       this.#isRunning = false;
     }
     if (this.#stopped) return;
     this.done = true;
-    told();
+    onProgress();
   }
 
   /** Goes through what a source has, until there is another one. */
-  async #through(source: Source, total: number, told: () => void): Promise<void> {
+  async #through(source: Source, total: number, onProgress: () => void): Promise<void> {
     let toldAt = performance.now();
     let pausedAt = toldAt;
-    // What is told is drawn, which takes its time in long recordings: first soon, then less and less often.
+    // What is found is drawn, which takes its time in long recordings: first soon, then less and less often.
     let pause = FIRST_MS;
     try {
       for await (const { found, next } of source.search(this.query, this.#next)) {
@@ -69,7 +69,7 @@ export class Search {
         this.#next = next === 0 ? total + 1 : next;
         const now = performance.now();
         if (now - toldAt > pause) {
-          told();
+          onProgress();
           toldAt = performance.now();
           pause = Math.min(LAST_MS, pause * 2);
         }

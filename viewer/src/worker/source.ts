@@ -34,9 +34,9 @@ export interface Source {
   close(): Promise<void>;
 }
 
-/** What tells the record at a position from any other that could be there; undefined where it can't be told, as after a compaction. */
+/** What tells the record at a position from any other that could be there; undefined where it isn't known, as after a compaction. */
 export async function markOf(source: Source, position: number): Promise<string | undefined> {
-  // A record that is damaged is told of when it is read for what it says.
+  // A record that is damaged is reported when it is read for what it says.
   const record = await source.record(position).catch(() => undefined);
   return record && [record.stream, record.sequence, record.kind, record.timeMs].join(" ");
 }

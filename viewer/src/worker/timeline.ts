@@ -84,7 +84,7 @@ const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, ...[1, 2, 5, 10, 15, 30].flatMap((of) => [of * SECOND, of * MINUTE]), ...[1, 2, 3, 6, 12].map((of) => of * HOUR), DAY, 2 * DAY, 7 * DAY, 30 * DAY].sort((a, b) => a - b);
 
-/** Round times since the beginning, each with its pixel. Within a gap that is folded, whose length is told, there are none. */
+/** Round times since the beginning, each with its pixel. Within a gap that is folded, whose length is given, there are none. */
 function ticksOf(family: Family, { width, from, to }: TimelineRequest): Pick<TimelineData, "ticks" | "tickStep"> {
   const ticks = f64();
   const scale = width / (to - from);

@@ -67,7 +67,7 @@ interface Conversation {
   spoken: Spoken[];
 }
 
-/** So many places are told of what is left out. */
+/** Of what is left out so many places are named. */
 const PLACES_MAX = 5;
 
 /** A file while it is read. */
@@ -104,13 +104,13 @@ class Reading {
 
   /** What of the file isn't shown, for people. */
   leftOut(): string[] {
-    const told = (numbers: number[], what: string, whats: string) => {
+    const notes = (numbers: number[], what: string, whats: string) => {
       if (numbers.length === 0) return [];
       const units = numbers.length === 1 ? this.#unit : this.#unit === "line" ? "lines" : "entries";
       const more = numbers.length > PLACES_MAX ? ` and ${numbers.length - PLACES_MAX} more` : "";
       return [`Of “${this.name}” ${units} ${numbers.slice(0, PLACES_MAX).join(", ")}${more} ${numbers.length === 1 ? what : whats}.`];
     };
-    return [...told(this.#broken, "is no JSON, or breaks off, and isn't shown", "are no JSON, or break off, and aren't shown"), ...told(this.#strange, "has what is no message, which isn't shown", "have what is no message, which isn't shown")];
+    return [...notes(this.#broken, "is no JSON, or breaks off, and isn't shown", "are no JSON, or break off, and aren't shown"), ...notes(this.#strange, "has what is no message, which isn't shown", "have what is no message, which isn't shown")];
   }
 
   /** Takes in a line, an entry of a list, or all that a file has: a message, or a chat of several. */

@@ -21,8 +21,8 @@ const NAMES: Record<keyof Usage, readonly string[]> = {
 export function takeUsage(lane: Lane, id: string, json: unknown): void {
   if (!isObject(json)) return;
   const figure = (names: readonly string[]) => {
-    const told = names.map((name) => json[name]).find((value) => typeof value === "number" && Number.isFinite(value) && value >= 0);
-    return typeof told === "number" ? told : 0;
+    const found = names.map((name) => json[name]).find((value) => typeof value === "number" && Number.isFinite(value) && value >= 0);
+    return typeof found === "number" ? found : 0;
   };
   lane.said.set(id, { tokensIn: figure(NAMES.tokensIn), tokensOut: figure(NAMES.tokensOut), cost: figure(NAMES.cost) });
 }

@@ -30,7 +30,7 @@ pub(super) fn is_in_question(flow: &FlowSummary) -> bool {
     !flow.is_over && flow.is_live.is_none()
 }
 
-/// The status of a flow as its reader is told it: its snapshot's, unless that says it is running and nobody has it open.
+/// The status of a flow as its reader sees it: its snapshot's, unless that says it is running and nobody has it open.
 pub(super) fn status(flow: &FlowSummary) -> &str {
     match flow.is_live == Some(false) && flow.status == RUNNING {
         true => "interrupted",

@@ -15,7 +15,7 @@ and agent_history with a row of JSON a line. Messages, tool calls and arguments 
 What `runlog export` wrote comes back as it was: sessions, runs, chats, flows and definitions with their ids, sequences \
 and times; the times of flows' events and of saved states only in a store that this import makes, else theirs is that of the import, and \
 playback doesn't wait between them. It is read whole before anything is written. What is there already is skipped, so that importing twice changes \
-nothing and a newer export adds what is new; a session that went another way since is left out as a whole, and told (exit \
+nothing and a newer export adds what is new; a session that went another way since is left out as a whole, and reported (exit \
 code 6). An import that is interrupted lists nothing of it yet; importing the file again completes it.
 
 Of other formats: a session is called what its source calls it (a Claude Code sessionId, a run's id), else after the file. When the \
@@ -31,7 +31,7 @@ agent_chat first, for a chat that isn't there is made with no more than its rows
 table of messages, need their chats; the rows of a chat are ordered by created_at, then by id where that is a number, \
 whatever their order in the file: up to 64 MiB of it at a time, so order a larger one by created_at and id when you export it. A row that is there already is left as it is, and one that was deleted is passed over.
 
-A line that is no JSON is left out and told (exit code 6); a line that is JSON but no message is kept beside the \
+A line that is no JSON is left out and reported (exit code 6); a line that is JSON but no message is kept beside the \
 messages, with a warning. --strict stops at either.
 
 With --json: a line for each file, {\"file\", \"format\", \"sessions\": [{\"id\", \"name\", \"outcome\"}], \"chats\", \

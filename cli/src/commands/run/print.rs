@@ -123,7 +123,7 @@ fn refused(refusal: &Refusal, refusals: &mut u64, out: &mut Out) -> Result<()> {
     if *refusals > REFUSALS_SHOWN {
         if *refusals == REFUSALS_SHOWN + 1 {
             to_stderr(
-                "… more lines are refused; how many is told at the end, and --json tells each",
+                "… more lines are refused; how many is reported at the end, and --json reports each",
             );
         }
         return Ok(());

@@ -27,7 +27,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         ),
         get(
             "/v1/available-agents",
-            "Lists what an agent of a project is told of the agents there are, by name, without their prompts, in pages.",
+            "Lists the agents of a project as their models see them: by name, without their prompts, in pages.",
             available,
         )
         .example_query("limit=10"),

@@ -28,7 +28,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         ),
         get(
             "/v1/flows/{run_id}/events",
-            "Lists what a flow told, in order, in pages; `next` is the `first` of the page that follows.",
+            "Lists the events of a flow, in order, in pages; `next` is the `first` of the page that follows.",
             events,
         )
         .example_query("types=node:*&types=agent:*&limit=10"),

@@ -167,11 +167,11 @@ mod tests {
                 .into(),
         );
         assert_eq!(channels.send(chunk), 2);
-        let mut told = [Some(one), Some(other), None]
+        let mut subscribed = [Some(one), Some(other), None]
             .into_iter()
             .zip(&mut receivers);
         let mut positions = || {
-            let (subject, receiver) = told.next()?;
+            let (subject, receiver) = subscribed.next()?;
             let Ok(TailUpdate::Chunk(chunk)) = receiver.try_recv() else {
                 return Some(Vec::new());
             };

@@ -58,7 +58,7 @@ struct TailOptions {
 /// How far the log goes.
 #[derive(Serialize, JsonSchema)]
 struct PositionLine {
-    /// The last position that this stream has told of, or passed over.
+    /// The last position that this stream has sent, or passed over.
     position: u64,
 }
 

@@ -23,13 +23,13 @@ enum Way {
     /// To Runlog.
     Given,
     /// From Runlog.
-    Told,
+    Result,
 }
 
 /// Writes types, those that go both ways and differ under a name for each.
 struct Printer<'c> {
     calls: &'c Calls,
-    /// The types that are given in another form than they are told.
+    /// The types that are given in another form than they are returned.
     differ: Vec<&'c str>,
 }
 
@@ -37,7 +37,7 @@ struct Printer<'c> {
 pub(super) fn types(calls: &Calls) -> String {
     let printer = Printer::new(calls);
     let mut all = BTreeMap::new();
-    for (way, definitions) in [(Way::Given, calls.given()), (Way::Told, calls.told())] {
+    for (way, definitions) in [(Way::Given, calls.given()), (Way::Result, calls.results())] {
         for (name, schema) in definitions {
             if !is_by_hand(name) {
                 let own = printer.name(name, way);
@@ -99,13 +99,13 @@ impl<'c> Printer<'c> {
         loop {
             let before = printer.differ.len();
             for (name, given) in calls.given() {
-                let Some(told) = calls.told().get(name) else {
+                let Some(result) = calls.results().get(name) else {
                     continue;
                 };
                 if printer.differ.contains(&name.as_str()) {
                     continue;
                 }
-                let forms = [(given, Way::Given), (told, Way::Told)]
+                let forms = [(given, Way::Given), (result, Way::Result)]
                     .map(|(schema, way)| printer.definition(name, schema, way));
                 if forms[0].replace(" | undefined", "") != forms[1] {
                     printer.differ.push(name);
@@ -120,12 +120,12 @@ impl<'c> Printer<'c> {
     /// The name of a type in TypeScript.
     fn name(&self, name: &str, way: Way) -> String {
         if let Some((generic, of)) = name.split_once("_for_") {
-            return format!("{generic}<{}>", self.name(of, Way::Told));
+            return format!("{generic}<{}>", self.name(of, Way::Result));
         }
         match (name, way) {
             ("RawJson", _) => "unknown".to_owned(),
             ("JsonObject", Way::Given) => "object".to_owned(),
-            ("JsonObject", Way::Told) => "Record<string, unknown>".to_owned(),
+            ("JsonObject", Way::Result) => "Record<string, unknown>".to_owned(),
             (name, Way::Given) if self.differ.contains(&name) => format!("New{name}"),
             _ => name.to_owned(),
         }
@@ -134,7 +134,7 @@ impl<'c> Printer<'c> {
     fn names_in(&self, text: &str) -> Vec<String> {
         let ways = [
             (Way::Given, self.calls.given()),
-            (Way::Told, self.calls.told()),
+            (Way::Result, self.calls.results()),
         ];
         let mut names: Vec<String> = ways
             .iter()
@@ -156,7 +156,7 @@ impl<'c> Printer<'c> {
         } else {
             arguments
         };
-        let answer = self.value(&call.answer, Way::Told, 1);
+        let answer = self.value(&call.answer, Way::Result, 1);
         let form = match call.form {
             Form::Value => "value",
             Form::Packed => "packed",
@@ -259,21 +259,21 @@ impl<'c> Printer<'c> {
         for (name, field) in fields {
             let kind = self.value(field, way, depth + 1);
             let bare = without_undefined(&kind);
-            let always = way == Way::Told && field.get("x-always-told").is_some();
+            let always = way == Way::Result && field.get("x-always-present").is_some();
             let is_required = required.is_some_and(|all| all.iter().any(|one| one == name));
             let name = in_javascript(name);
             text += &match default_of(field).filter(|_| way == Way::Given && !is_required) {
-                Some(told) => doc(&told, &indent),
+                Some(described) => doc(&described, &indent),
                 None => doc(field, &indent),
             };
             text += &match (always || is_required && bare == kind, way) {
                 (true, _) => format!("{indent}{name}: {bare};\n"),
                 (false, Way::Given) => format!("{indent}{name}?: {bare} | undefined;\n"),
-                (false, Way::Told) => format!("{indent}{name}?: {bare};\n"),
+                (false, Way::Result) => format!("{indent}{name}?: {bare};\n"),
             };
         }
         // What isn't known is kept; whoever gives it says so on purpose.
-        if schema.get("additionalProperties") == Some(&Value::Bool(true)) && way == Way::Told {
+        if schema.get("additionalProperties") == Some(&Value::Bool(true)) && way == Way::Result {
             text += &format!("{indent}/** Fields that this build doesn't know. */\n");
             text += &format!("{indent}[field: string]: unknown;\n");
         }
@@ -286,7 +286,7 @@ fn without_undefined(kind: &str) -> String {
     parts.collect::<Vec<_>>().join(" | ")
 }
 
-/// A field with what it is when it is left out, if that can be told in a word and isn't yet: a number, or a name.
+/// A field with what it is when it is left out, if that can be said in a word and isn't yet: a number, or a name.
 fn default_of(field: &Value) -> Option<Value> {
     let text = field.get("description").and_then(Value::as_str)?;
     let default = match field.get("default")? {
@@ -297,9 +297,9 @@ fn default_of(field: &Value) -> Option<Value> {
     if text.contains("left out") || text.contains(&default) {
         return None;
     }
-    let mut told = field.clone();
-    told["description"] = Value::String(format!("{text} {default} when left out."));
-    Some(told)
+    let mut described = field.clone();
+    described["description"] = Value::String(format!("{text} {default} when left out."));
+    Some(described)
 }
 
 /// The documentation of a schema as a comment. Examples are Rust, and left out.
@@ -379,22 +379,22 @@ fn linked(name: &str, target: &str) -> String {
         .unwrap_or_default();
     let is_constant = last.chars().all(|it| it.is_ascii_uppercase() || it == '_');
     let is_variant = is_type(last) && of_target.rsplit("::").next().is_some_and(is_type);
-    let told = match (is_constant, is_variant) {
+    let quoted = match (is_constant, is_variant) {
         (true, _) => last.to_owned(),
         (_, true) => snake_case(last),
         _ if is_type(last) => last.to_owned(),
         _ => [of, &in_javascript(last)].join(if of.is_empty() { "" } else { "." }),
     };
-    format!("`{told}`")
+    format!("`{quoted}`")
 }
 
 fn snake_case(name: &str) -> String {
-    let mut told = String::new();
+    let mut snake = String::new();
     for letter in name.chars() {
-        if letter.is_ascii_uppercase() && !told.is_empty() {
-            told.push('_');
+        if letter.is_ascii_uppercase() && !snake.is_empty() {
+            snake.push('_');
         }
-        told.push(letter.to_ascii_lowercase());
+        snake.push(letter.to_ascii_lowercase());
     }
-    told
+    snake
 }

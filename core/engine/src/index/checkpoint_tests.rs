@@ -93,8 +93,8 @@ fn saved(streams: &Streams) -> Bytes {
     .into()
 }
 
-fn told(streams: &Streams) -> Vec<String> {
-    let told = |stream: &Stream| {
+fn described(streams: &Streams) -> Vec<String> {
+    let described = |stream: &Stream| {
         let ranges = std::iter::successors(stream.lineage.as_ref(), |range| range.below());
         let ranges: Vec<_> = ranges
             .map(|range| (range.first_sequence, range.source, range.first_ordinal))
@@ -106,7 +106,7 @@ fn told(streams: &Streams) -> Vec<String> {
             stream.id, stream.runs, stream.snapshots
         )
     };
-    streams.iter().map(told).collect()
+    streams.iter().map(described).collect()
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn checkpoint_is_read_back_as_it_was_saved() {
     }
     assert_eq!(directory.number(&id(21)), None);
     assert_eq!(directory.streams().decoded(), 0);
-    assert_eq!(told(directory.streams()), told(&streams));
+    assert_eq!(described(directory.streams()), described(&streams));
     assert!(directory.redacted().contains(30) && !directory.redacted().contains(31));
     let empty = decode(&saved(&Streams::default())).unwrap();
     assert_eq!(empty.directory.next_number(), 1);
@@ -149,15 +149,15 @@ fn what_did_not_change_is_saved_again_as_it_is() {
     let found = decode(&first).unwrap();
     let again = saved(found.directory.streams());
     assert_eq!(
-        told(decode(&again).unwrap().directory.streams()),
-        told(&original)
+        described(decode(&again).unwrap().directory.streams()),
+        described(&original)
     );
     let mut changed = found.directory.streams().clone();
     changed.get_mut(20).unwrap().ordinals += 1;
-    let mut expected = told(&original);
-    expected[19] = told(&changed)[19].clone();
+    let mut expected = described(&original);
+    expected[19] = described(&changed)[19].clone();
     let last = decode(&saved(&changed)).unwrap();
-    assert_eq!(told(last.directory.streams()), expected);
+    assert_eq!(described(last.directory.streams()), expected);
 }
 
 /// Gives bytes the length and the CRC that they should have, and decodes them.
@@ -172,7 +172,7 @@ fn forged(mut bytes: Vec<u8>) -> Option<Checkpoint> {
 /// Whatever it says, everything of it can be asked for, and saved.
 fn is_usable(found: &Checkpoint) {
     let streams = found.directory.streams();
-    assert_eq!(told(streams).len(), streams.len());
+    assert_eq!(described(streams).len(), streams.len());
     for number in 0..=found.directory.next_number() {
         let id = StreamId::from_bytes(streams.id_bytes(number));
         assert_eq!(

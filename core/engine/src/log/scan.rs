@@ -147,7 +147,7 @@ impl<'a> Scan<'a> {
         Ok(Some(frame))
     }
 
-    /// The next record that has a position, told by its place in the window. With `stays`, only one that lies in the window
+    /// The next record that has a position, as its place in the window. With `stays`, only one that lies in the window
     /// there is: `None` at its end, and where something in it doesn't check that may be read again from the file.
     #[inline]
     pub(crate) fn next_spot(&mut self, stays: bool) -> Result<Option<Spot>> {

@@ -43,7 +43,7 @@ const TOGETHER_BYTES_MAX: u64 = 64 << 10;
 /// A damaged record is an error of kind [`Damaged`](crate::ErrorKind::Damaged) in its place, and the next one follows;
 /// after 1,000 of them in a row the read ends, because a hostile index may claim any number of records. If the index
 /// block of a segment is damaged, one error stands for all records of the stream in it. After any other error the read
-/// ends. Of records that are of a kind that isn't asked for only the header is looked at: damage behind it isn't told.
+/// ends. Of records that are of a kind that isn't asked for only the header is looked at: damage behind it isn't reported.
 ///
 /// A damaged record that was redacted is returned as any redacted one. Where its header is damaged too, its kind is
 /// [`Kind::DATA`] and its time that of its segment's beginning, and a read of certain kinds leaves it out.

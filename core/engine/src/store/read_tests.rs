@@ -22,7 +22,9 @@ fn stream(number: u8) -> StreamId {
 }
 
 /// What a reader gives.
-fn told(results: impl Iterator<Item = Result<Record>>) -> Vec<std::result::Result<Record, String>> {
+fn outcomes(
+    results: impl Iterator<Item = Result<Record>>,
+) -> Vec<std::result::Result<Record, String>> {
     results
         .map(|result| result.map_err(|error| error.to_string()))
         .collect()
@@ -195,15 +197,15 @@ fn shown(reader: &mut Reader) -> Vec<std::result::Result<Record, String>> {
 }
 
 fn both(store: &Store, of: u8, options: &ReadOptions) -> Option<Both> {
-    let together = told(store.read(stream(of), options.clone()).ok()?);
+    let together = outcomes(store.read(stream(of), options.clone()).ok()?);
     // Some are taken, and the others shown.
     let mut reader = store.read(stream(of), options.clone()).ok()?;
-    let mut taken = told(reader.by_ref().take(together.len() / 3));
+    let mut taken = outcomes(reader.by_ref().take(together.len() / 3));
     taken.extend(shown(&mut reader));
     assert_eq!(taken, together);
     Some([
         together,
-        told(Alone(store.read(stream(of), options.clone()).ok()?)),
+        outcomes(Alone(store.read(stream(of), options.clone()).ok()?)),
     ])
 }
 
@@ -390,11 +392,11 @@ fn read_begun_in_another_place_goes_on_in_packs_and_in_what_they_do_not_replace(
                 kinds: of_kinds.then_some(records[0].kind).into_iter().collect(),
                 ..ReadOptions::default()
             };
-            let expected = told(store.read(stream(1), read_options.clone()).unwrap());
+            let expected = outcomes(store.read(stream(1), read_options.clone()).unwrap());
             assert_eq!(expected.len(), 2 * length);
             let reader = Store::open(&path, options.read_only()).unwrap();
             let mut records = reader.read(stream(1), read_options).unwrap();
-            let mut found = told(records.by_ref().take(before));
+            let mut found = outcomes(records.by_ref().take(before));
             let all = crate::CompactOptions {
                 scope: crate::CompactScope::All,
                 ..crate::CompactOptions::default()
@@ -403,7 +405,7 @@ fn read_begun_in_another_place_goes_on_in_packs_and_in_what_they_do_not_replace(
             // As if the reader had read many other files meanwhile: those that were removed can't be opened again.
             FsStorage::close_for_reading();
             crate::clear_caches();
-            found.extend(told(records));
+            found.extend(outcomes(records));
             assert!(
                 found == expected,
                 "{direction:?}, {before} of {length}: {:?}",

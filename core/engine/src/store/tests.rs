@@ -1085,13 +1085,16 @@ fn a_key_of_a_batch_that_appends_nothing_is_refused_by_what_is_missing() {
     };
     // With nothing in it, what it expects doesn't matter.
     for expected in [Expected::Any, Expected::Absent] {
-        let told = refused(vec![append(empty, expected, vec![])]);
-        assert!(told.contains("append at least one record"), "{told}");
+        let message = refused(vec![append(empty, expected, vec![])]);
+        assert!(message.contains("append at least one record"), "{message}");
     }
     let record = NewRecord::data(b"x");
-    let told = refused(vec![
+    let message = refused(vec![
         append(empty, Expected::Any, vec![]),
         append(full, Expected::Any, vec![record]),
     ]);
-    assert!(told.contains("which last sequence it expects"), "{told}");
+    assert!(
+        message.contains("which last sequence it expects"),
+        "{message}"
+    );
 }

@@ -104,7 +104,7 @@ const fn is_zero(version: &u64) -> bool {
 /// That a run took commands that waited for it, the oldest first: whoever goes on with it doesn't get them again.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TakenRecord {
-    /// How many, beside those that were told of before.
+    /// How many, besides those that were reported before.
     pub count: u32,
     /// When: milliseconds since 1970-01-01 UTC.
     pub at_ms: u64,

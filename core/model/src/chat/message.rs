@@ -36,7 +36,7 @@ pub enum ChatRole {
 pub struct ChatMessage {
     /// The store's own number of it: its position in the log; given by the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-always-told" = true)))]
+    #[cfg_attr(feature = "schema", schemars(extend("x-always-present" = true)))]
     pub id: Option<u64>,
     /// Its id; empty for a fresh one.
     #[serde(default)]

@@ -246,17 +246,18 @@ impl MessageFold {
                 }
             })
             .collect();
-        let mut told = results(&calls, placeholder::REDACTED, false);
+        let mut shown = results(&calls, placeholder::REDACTED, false);
         let mut role = Role::Tool;
-        if told.is_empty() && !is_hidden {
-            told.push(placeholder::redacted(Role::Tool, None));
-        } else if told.is_empty() && matches!(style, ToolStyle::Gemini | ToolStyle::Bedrock) {
+        if shown.is_empty() && !is_hidden {
+            shown.push(placeholder::redacted(Role::Tool, None));
+        } else if shown.is_empty() && matches!(style, ToolStyle::Gemini | ToolStyle::Bedrock) {
             role = Role::User;
-            told.push(placeholder::redacted_in(Some(style), role));
+            shown.push(placeholder::redacted_in(Some(style), role));
         }
         let sequences = redacted.into_iter().chain(std::iter::repeat(last));
         messages.extend(
-            told.into_iter()
+            shown
+                .into_iter()
                 .zip(sequences)
                 .map(|(json, sequence_number)| Message {
                     sequence_number,
@@ -268,8 +269,8 @@ impl MessageFold {
     }
 
     fn form(&self) -> Option<ToolStyle> {
-        let told = self.answer.as_ref().and_then(message::style_of);
-        told.or(self.style)
+        let of_answer = self.answer.as_ref().and_then(message::style_of);
+        of_answer.or(self.style)
     }
 }
 

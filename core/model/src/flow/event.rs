@@ -147,7 +147,8 @@ impl RuntimeEvent {
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when it is another event.
     pub fn agent(&self) -> Result<AgentEvent> {
-        let event: AgentEvent = read_json(self.json.as_str()).map_err(|told| self.misfit(&told))?;
+        let event: AgentEvent =
+            read_json(self.json.as_str()).map_err(|error| self.misfit(&error))?;
         let prompt_fits = match &event {
             AgentEvent::Start { prompt, .. } => prompt.is_string() || prompt.is_array(),
             _ => true,
@@ -161,7 +162,7 @@ impl RuntimeEvent {
     }
 
     /// Why it is no event of an agent: what all of these say is named, with what it means.
-    fn misfit(&self, told: &str) -> Error {
+    fn misfit(&self, error: &str) -> Error {
         let name = &self.event_type;
         let is_of_agent = matches!(self.kind, FlowEventKind::Agent | FlowEventKind::Delta);
         let all = [
@@ -172,7 +173,7 @@ impl RuntimeEvent {
         let missing = all.iter().filter(|(_, is_missing)| *is_missing);
         let missing: Vec<_> = missing.map(|(field, _)| format!("`{field}`")).collect();
         if !is_of_agent || missing.is_empty() {
-            return Error::invalid(format!("the {name} event doesn't fit: {told}"));
+            return Error::invalid(format!("the {name} event doesn't fit: {error}"));
         }
         Error::invalid(format!(
             "the {name} event has no {}: every event of an agent says its node (`nodeId`), which execution of that it is \
@@ -268,21 +269,26 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::InvalidInput);
             error.to_string()
         };
-        let told = refused(r#"{"type":"agent:text","nodeId":"plan","timestamp":1,"content":"Hi"}"#);
+        let message =
+            refused(r#"{"type":"agent:text","nodeId":"plan","timestamp":1,"content":"Hi"}"#);
         assert!(
-            told.starts_with("the agent:text event has no `runId`: ")
-                && told.contains("which execution"),
-            "{told}"
+            message.starts_with("the agent:text event has no `runId`: ")
+                && message.contains("which execution"),
+            "{message}"
         );
-        let told = refused(r#"{"type":"agent:text:delta","nodeId":"plan","content":"Hi"}"#);
-        assert!(told.contains("has no `runId` and no `timestamp`"), "{told}");
-        let told = refused(r#"{"type":"agent:text","nodeId":"plan","runId":"r1","timestamp":1}"#);
+        let message = refused(r#"{"type":"agent:text:delta","nodeId":"plan","content":"Hi"}"#);
         assert!(
-            told.contains("the agent:text event") && told.contains("`content`"),
-            "{told}"
+            message.contains("has no `runId` and no `timestamp`"),
+            "{message}"
+        );
+        let message =
+            refused(r#"{"type":"agent:text","nodeId":"plan","runId":"r1","timestamp":1}"#);
+        assert!(
+            message.contains("the agent:text event") && message.contains("`content`"),
+            "{message}"
         );
         let node = RuntimeEvent::parse(r#"{"type":"node:started","nodeId":"plan"}"#).unwrap();
-        let told = node.agent().unwrap_err().to_string();
-        assert!(told.contains("the node:started event"), "{told}");
+        let message = node.agent().unwrap_err().to_string();
+        assert!(message.contains("the node:started event"), "{message}");
     }
 }

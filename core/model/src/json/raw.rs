@@ -293,12 +293,12 @@ mod tests {
     #[test]
     fn a_value_of_another_shape_is_told_by_field_and_value() {
         let json = RawJson::parse(r#"{"a":1,"b":"x"}"#).unwrap();
-        let told = json
+        let message = json
             .to_value::<std::collections::BTreeMap<String, u32>>()
             .unwrap_err()
             .to_string();
         assert_eq!(
-            told,
+            message,
             r#"the JSON doesn't have the expected shape: `b`: "x" is not a whole number, 0 or more"#
         );
     }

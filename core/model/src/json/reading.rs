@@ -33,14 +33,14 @@ pub fn read_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     read_json_at("", text)
 }
 
-/// The same of a value that is the field `place` of what was given, or a field of its fields; errors are told of it there.
+/// The same of a value that is the field `place` of what was given, or a field of its fields; errors name it as such.
 ///
 /// # Errors
 /// As [`read_json`].
 ///
 /// ```
-/// let told = runlog_model::read_json_at::<Vec<u32>>("limits", "[1,-2]").unwrap_err();
-/// assert_eq!(told, "`limits[1]`: -2 is not a whole number, 0 or more");
+/// let message = runlog_model::read_json_at::<Vec<u32>>("limits", "[1,-2]").unwrap_err();
+/// assert_eq!(message, "`limits[1]`: -2 is not a whole number, 0 or more");
 /// ```
 pub fn read_json_at<T: DeserializeOwned>(place: &str, text: &str) -> Result<T, String> {
     if text.trim_ascii_start().starts_with('[') && is_object::<T>() {
@@ -53,7 +53,7 @@ pub fn read_json_at<T: DeserializeOwned>(place: &str, text: &str) -> Result<T, S
 /// [`read_json`] of a type that refers to the text.
 ///
 /// # Errors
-/// As [`read_json`]; of an enum it isn't told which texts there are.
+/// As [`read_json`]; for an enum the error doesn't list the values.
 pub fn read_json_borrowed<'t, T: Deserialize<'t>>(text: &'t str) -> Result<T, String> {
     serde_json::from_str(text).map_err(|error| explained("", text, &error, &|_| None))
 }
@@ -166,8 +166,8 @@ pub fn read_value<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
 /// struct Asked { run: uuid::Uuid, #[serde(flatten)] page: Page }
 ///
 /// let given = json!({"run": "01a21d63-ac52-7f0d-a8aa-7b69399e1c9c", "limit": -1});
-/// let told = runlog_model::read_fields::<Asked>(given.as_object().unwrap(), &["run", "limit"]).unwrap_err();
-/// assert_eq!(told, "`limit`: -1 is not a whole number, 0 or more");
+/// let message = runlog_model::read_fields::<Asked>(given.as_object().unwrap(), &["run", "limit"]).unwrap_err();
+/// assert_eq!(message, "`limit`: -1 is not a whole number, 0 or more");
 /// ```
 pub fn read_fields<T: DeserializeOwned>(
     given: &Map<String, Value>,
@@ -205,7 +205,7 @@ pub fn read_fields<T: DeserializeOwned>(
     })
 }
 
-/// What an error says, told of the field that it is about; `again` reads another text as the same type. Not generic: it would be
+/// What an error says, naming the field that it is about; `again` reads another text as the same type. Not generic: it would be
 /// compiled for every type that is read.
 fn explained(
     place: &str,
@@ -215,7 +215,7 @@ fn explained(
 ) -> String {
     let said = without_place(error);
     let mut read = &text[..offset_of(text, error, &said)];
-    // What a field's own function refuses is told of the object that it is the last field of: behind its end.
+    // serde places what a field's own function refuses behind the end of the object.
     const OF_SCALARS: [&str; 4] = ["floating point", "integer", "string", "boolean"];
     let refused = said.strip_prefix("invalid value: ");
     if refused.is_some_and(|rest| OF_SCALARS.iter().any(|kind| rest.starts_with(kind))) {
@@ -229,8 +229,8 @@ fn explained(
             let known = said.starts_with("expected value").then(|| {
                 let mut probed = whole.clone();
                 *value_at_mut(&mut probed, &path)? = Value::String(String::new());
-                let told = without_place(&again(&probed.to_string())?);
-                let (_, known) = told.strip_prefix("unknown variant ")?.split_once(", ")?;
+                let message = without_place(&again(&probed.to_string())?);
+                let (_, known) = message.strip_prefix("unknown variant ")?.split_once(", ")?;
                 Some(format!("{NOT_ONE_TEXT}{known}"))
             });
             let said = known.flatten().unwrap_or(said);

@@ -547,13 +547,13 @@ mod tests {
         let plain = EventOptions::default;
         let mut events = events(&[(asks, plain()), (asks, plain()), (answers, plain())]);
         events[6].redacted = true;
-        let told: Vec<_> = tool_calls(&events)
+        let statuses: Vec<_> = tool_calls(&events)
             .unwrap()
             .into_iter()
             .map(|call| call.status)
             .collect();
         use ToolCallStatus::{Completed, Pending};
-        assert_eq!(told, [Pending, Pending, Completed, Completed]);
+        assert_eq!(statuses, [Pending, Pending, Completed, Completed]);
     }
 
     #[test]

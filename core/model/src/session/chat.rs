@@ -43,7 +43,7 @@ pub enum ChatShare {
 pub struct Chat {
     /// The store's own number of it, in the order of creation; given by the store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-always-told" = true)))]
+    #[cfg_attr(feature = "schema", schemars(extend("x-always-present" = true)))]
     pub id: Option<u64>,
     /// Its id: the session's name, or the session's id where it has no name. Empty for a fresh one.
     #[serde(default)]

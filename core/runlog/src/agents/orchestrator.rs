@@ -267,7 +267,7 @@ impl Orchestrator {
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such run;
     /// [`Locked`](crate::ErrorKind::Locked) when another process was to be asked and took no request: nothing was done;
-    /// [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown) when it took the request and didn't answer, which is told within
+    /// [`OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown) when it took the request and didn't answer, which is known within
     /// a second or two when it was killed, and after a minute when it hangs: the run tells what was done; else those of the
     /// storage.
     pub async fn cancel(&self, run_id: RunId) -> Result<()> {

@@ -108,7 +108,7 @@ pub fn tool_definitions() -> Vec<ToolDefinition> {
                                 "task": {
                                     "type": "string",
                                     "description": "What the agent is to do. It knows nothing but this: say all that \
-                                                    it needs. When resuming, what it is told beside to continue."
+                                                    it needs. When resuming, what it is told besides to continue."
                                 },
                                 "timeout": {
                                     "type": "number",

@@ -57,8 +57,8 @@ impl Inner {
             Some(permit) => permit,
             None => {
                 let turn = Arc::clone(&self.slots).acquire_owned();
-                let told = first(live.token.cancelled(), live.recorder.stopped());
-                match first(turn, told).await {
+                let stopped = first(live.token.cancelled(), live.recorder.stopped());
+                match first(turn, stopped).await {
                     Either::Left(permit) => permit.ok()?,
                     Either::Right(Either::Left(())) => return None,
                     Either::Right(Either::Right(())) => return stopped_by_recorder(live).await,
@@ -91,8 +91,8 @@ impl Inner {
             time.await;
             StopKind::Timeout
         };
-        let told = first(live.token.cancelled(), live.recorder.stopped());
-        let ended = first(&mut execution, first(told, first(spent, time))).await;
+        let stopped = first(live.token.cancelled(), live.recorder.stopped());
+        let ended = first(&mut execution, first(stopped, first(spent, time))).await;
         let ending = match ended {
             // Another task is stopping it right now.
             Either::Left(_) if live.token.is_cancelled() || !live.claim_end_for_itself() => None,

@@ -240,14 +240,14 @@ fn fields_of<'a>(runlog: &'static str, record: &'a RecordLine) -> Fields<'a> {
     fields
 }
 
-/// Why a line can't be read. Its number is told by whoever has it.
+/// Why a line can't be read. Whoever has its number adds it.
 fn not_a_line(error: &serde_json::Error) -> String {
     if error.is_eof() {
         return "the line breaks off; the file was cut off, or isn't complete yet".to_owned();
     }
     let column = error.column();
-    let told = error.to_string();
-    let what = told.split(" at line ").next().unwrap_or_default();
+    let message = error.to_string();
+    let what = message.split(" at line ").next().unwrap_or_default();
     format!("{what} at column {column}")
 }
 

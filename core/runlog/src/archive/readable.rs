@@ -83,7 +83,7 @@ impl Reading<'_> {
                     sequence
                 }
                 Err(error) if self.is_passed_over(&error) => {
-                    // Which one it is isn't told; the next one that can be read is further down.
+                    // Which one it is isn't known; the next one that can be read is further down.
                     let sequence = at.0.min(last);
                     match lost.last_mut().filter(|(first, _)| *first == sequence + 1) {
                         Some((first, _)) => *first = sequence,

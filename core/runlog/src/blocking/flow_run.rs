@@ -24,8 +24,8 @@ use crate::{
 /// let store = Store::in_memory();
 /// let mut flow = FlowRun::create(&store, None)?;
 /// flow.start_agent("plan", "sess-123")?; // Durable: the agent may be called now.
-/// let told = r#"{"type":"agent:text","nodeId":"plan","runId":"r1","timestamp":1,"content":"Hello"}"#;
-/// let sequence = flow.record(&RuntimeEvent::parse(told)?)?;
+/// let event = r#"{"type":"agent:text","nodeId":"plan","runId":"r1","timestamp":1,"content":"Hello"}"#;
+/// let sequence = flow.record(&RuntimeEvent::parse(event)?)?;
 /// assert_eq!(sequence, 1);
 ///
 /// let to_nobody = RawJson::parse(r#"{"type":"send","message":"Hurry!"}"#)?;

@@ -49,28 +49,28 @@ impl Store {
         match self.new_ids(session, given_ids).await {
             // A later attempt, which is refused in the same way, finds them.
             Err(_) => return error,
-            // Those that were told before stay.
+            // Ids that were given before stay.
             Ok(found) => found.into_iter().for_each(|(id, new)| {
                 new_ids.entry(id).or_insert(new);
             }),
         }
-        let mut told: Vec<_> = new_ids
+        let mut advice: Vec<_> = new_ids
             .iter()
             .map(|(id, new)| format!("{id:?} is written as {new:?}"))
             .collect();
-        if told.is_empty() {
+        if advice.is_empty() {
             return error;
         }
-        runlog_log::order::sort(&mut told);
-        let told = told.join(", ");
+        runlog_log::order::sort(&mut advice);
+        let advice = advice.join(", ");
         Error::new(
             ErrorKind::AlreadyExists,
-            format!("{error}; nothing was written: try again, and {told}"),
+            format!("{error}; nothing was written: try again, and {advice}"),
         )
     }
 
     /// Makes a message's id that of a request of this chat, until that has ended. A remote backend isn't waited for: what it has
-    /// is told when the message is written.
+    /// is known when the message is written.
     ///
     /// # Errors
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) when a chat has it, or another one is about to save it.

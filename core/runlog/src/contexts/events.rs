@@ -390,12 +390,12 @@ impl EventPages {
 
 /// Adds the instance to an error of the storage, which only knows streams. That of a context has the same id.
 pub(super) fn name_instance(error: Error, instance: InstanceId) -> Error {
-    let told = error.to_string();
+    let text = error.to_string();
     let stream = format!("stream {instance}");
     let context = format!("context of instance {instance}");
-    let message = match told.contains(&stream) {
-        true => told.replacen(&stream, &context, 1),
-        false => format!("{context}: {told}"),
+    let message = match text.contains(&stream) {
+        true => text.replacen(&stream, &context, 1),
+        false => format!("{context}: {text}"),
     };
     Error::with_source(error.kind(), message, error)
 }

@@ -75,7 +75,9 @@ impl Flows {
             .runs()
             .index()
             .read(|runs| {
-                self.with_state(|flows| flows.list(options, before, |flow| self.told(runs, flow)))
+                self.with_state(|flows| {
+                    flows.list(options, before, |flow| self.with_run(runs, flow))
+                })
             })
             .await?;
         let next = page.next.map(|place| {
@@ -99,7 +101,7 @@ impl Flows {
         self.store.shared.flows.projection.catch_up().await?;
         let get = |runs: &RunCatalog| {
             self.with_state(|flows| flows.flow(id))
-                .map(|flow| self.told(runs, flow))
+                .map(|flow| self.with_run(runs, flow))
         };
         self.store.runs().index().read(get).await
     }
@@ -109,7 +111,7 @@ impl Flows {
     }
 
     /// A flow's summary, with the status of its run and whether this process is running it.
-    fn told(&self, runs: &RunCatalog, flow: FlowSummary) -> FlowSummary {
+    fn with_run(&self, runs: &RunCatalog, flow: FlowSummary) -> FlowSummary {
         let run_status = runs.run(flow.run_id).map(|placed| placed.run.status);
         let is_over = flow.is_over || run_status.is_some_and(RunStatus::is_final);
         let is_working = || {

@@ -86,7 +86,7 @@ impl Store {
             if !flows.with_state(|flows| flows.flow(run).is_some()) {
                 continue;
             }
-            // That it can't be read is told when the snapshot is saved.
+            // That it can't be read is reported when the snapshot is saved.
             let found = self.backend().latest_snapshot(*stream, *sequence);
             if let Some(Ok(Some(there))) = found.now_or_never()
                 && there.sequence == *sequence

@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_cursor_that_was_cut_is_told_so() {
-        let told = |text: &str| {
+        let message = |text: &str| {
             let error = Cursor::decode(text, Kind::Runs, &"f").unwrap_err();
             error.to_string()
         };
@@ -268,12 +268,15 @@ mod tests {
             &text[..text.len() - 1],
             &text[..text.len() - 2],
         ] {
-            let told = told(cut);
-            assert!(told.contains("cut off"), "{cut}: {told}");
-            assert!(told.contains("list from the beginning"), "{cut}: {told}");
+            let message = message(cut);
+            assert!(message.contains("cut off"), "{cut}: {message}");
+            assert!(
+                message.contains("list from the beginning"),
+                "{cut}: {message}"
+            );
         }
-        assert!(told(&format!("{text}00")).contains("added"));
-        let junk = told("no cursor");
+        assert!(message(&format!("{text}00")).contains("added"));
+        let junk = message("no cursor");
         assert!(junk.contains("this is no cursor"), "{junk}");
         let cut = encode_name("coder", Kind::Agents, &"p");
         let error = read_name(Some(&cut[..10]), Kind::Agents, &"p").unwrap_err();

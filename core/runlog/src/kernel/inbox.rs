@@ -23,7 +23,7 @@ pub(crate) fn bytes_of<'a>(commands: impl Iterator<Item = &'a RuntimeCommand>) -
     commands.map(RuntimeCommand::json_bytes).sum()
 }
 
-/// What is told of the size of an inbox, where that is what it is full by.
+/// What an error says of the size of an inbox, where that is what it is full by.
 pub(crate) fn size_with(bytes: usize) -> String {
     match bytes > INBOX_BYTES_MAX {
         true => format!(", with this one {bytes} bytes of JSON of at most {INBOX_BYTES_MAX}"),

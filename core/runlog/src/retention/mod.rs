@@ -233,8 +233,8 @@ mod tests {
             ("`deltas_older_than_ms`", RetentionPolicy { deltas_older_than_ms: some, keep_last: some, ..policy() }),
         ];
         for (option, policy) in wrong {
-            let told = refused(&policy);
-            assert!(told.contains(option), "{option}: {told}");
+            let message = refused(&policy);
+            assert!(message.contains(option), "{option}: {message}");
         }
     }
 }

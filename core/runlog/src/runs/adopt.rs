@@ -43,7 +43,7 @@ impl Runs {
     /// Gives a redacted event to the run, if it was recorded while that was at work: the history would be without it. Where
     /// several runs are at work in a context at once, each shows it.
     ///
-    /// Its step is told by the run's own stream, in which each step has a record, in one batch with the first message of the
+    /// Its step is known from the run's own stream, in which each step has a record, in one batch with the first message of the
     /// step and behind it.
     pub(super) async fn adopt(&self, run: &LoadedRun, event: &mut ContextEvent) -> Result<()> {
         if !event.redacted || event.run_id.is_some() || !run.is_at_work(event.position) {

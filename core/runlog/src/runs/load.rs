@@ -186,7 +186,7 @@ impl Runs {
 pub(super) fn event_of(record: &Record, id: RunId) -> Result<RunEvent> {
     if record.redacted {
         let message = format!(
-            "event {} of run {id} was redacted, and what the run was can't be told without it",
+            "event {} of run {id} was redacted, and what the run was isn't known without it",
             record.sequence
         );
         return Err(Error::damaged(message));

@@ -36,8 +36,8 @@ impl Rebuilt {
             self.newest = Some((newest.role, newest.json.clone()));
         }
         if wanted.style {
-            let told = new.iter().rev().find_map(|message| style_of(&message.json));
-            self.style = told.or(self.style);
+            let newest = new.iter().rev().find_map(|message| style_of(&message.json));
+            self.style = newest.or(self.style);
         }
         if !wanted.messages {
             self.messages.clear();

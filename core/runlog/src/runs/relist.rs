@@ -53,7 +53,7 @@ impl Runs {
             }
             self.append_events(&mut all, EVENTS_PER_BATCH).await?;
         }
-        // Those that no run has told of.
+        // Those that no run has recorded.
         self.append_events(&mut all, 1).await?;
         for stream in &streams {
             let instance = InstanceId(stream.id.0);

@@ -60,7 +60,7 @@ fn the_format_is_told_by_the_first_line_that_says_it() {
 
 #[test]
 fn what_is_no_transcript_is_refused_by_name() {
-    for (text, told) in [
+    for (text, message) in [
         ("", "it is empty"),
         (" \n\n", "it is empty"),
         ("name,role\nann,user\n", "begins with `name,role`"),
@@ -71,9 +71,9 @@ fn what_is_no_transcript_is_refused_by_name() {
     ] {
         let error = detect(text.as_bytes()).unwrap_err();
         assert_eq!(error.kind(), crate::ErrorKind::InvalidInput);
-        assert!(error.to_string().contains(told), "{text:?}: {error}");
+        assert!(error.to_string().contains(message), "{text:?}: {error}");
         let error = parse(text.as_bytes(), Options::default()).unwrap_err();
-        assert!(error.to_string().contains(told), "{text:?}: {error}");
+        assert!(error.to_string().contains(message), "{text:?}: {error}");
     }
     let packed = detect(b"\x1f\x8b\x08\0\0\0\0\0\0\x03").unwrap_err();
     assert!(

@@ -130,7 +130,7 @@ impl Shared {
     pub(super) fn give_up_unfinished(&self, name: &str, packing: &mut Packing) {
         match self.storage.remove(name) {
             Ok(()) => packing.has_removed = true,
-            // That is told once the compaction ends, unless it wasn't even made.
+            // That is reported once the compaction ends, unless it wasn't even made.
             Err(_) => packing.removable.push(name.to_owned()),
         }
     }

@@ -98,7 +98,7 @@ pub(crate) struct Published {
 }
 
 impl Published {
-    /// `readings` are told once the streams are known: one that begins later sees these.
+    /// `readings` are informed once the streams are known: one that begins later sees these.
     pub(crate) fn of(durable: &Durable, readings: impl FnOnce() -> Vec<Arc<View>>) -> Self {
         let streams = durable.directory.streams().clone();
         let readings = readings();

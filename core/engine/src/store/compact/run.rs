@@ -47,7 +47,7 @@ impl Shared {
         if options.scope < CompactScope::All {
             return self.rewrite(options, tell, &mut packing, done);
         }
-        let mut told = CompactProgress::default();
+        let mut reported = CompactProgress::default();
         if let Err(error) = self.turn() {
             if error.kind() != ErrorKind::StorageFull {
                 return Err(error);
@@ -55,7 +55,7 @@ impl Shared {
             // What is sealed may give back the room that the index of the active segment needs.
             let scope = CompactScope::Sealed;
             let mut tell = |progress: CompactProgress| {
-                told = progress;
+                reported = progress;
                 tell(progress)
             };
             done = self.rewrite(
@@ -71,8 +71,8 @@ impl Shared {
         }
         let mut tell = |progress: CompactProgress| {
             tell(CompactProgress {
-                bytes_done: told.bytes_done + progress.bytes_done,
-                bytes_total: told.bytes_total + progress.bytes_total,
+                bytes_done: reported.bytes_done + progress.bytes_done,
+                bytes_total: reported.bytes_total + progress.bytes_total,
             })
         };
         self.rewrite(options, &mut tell, &mut packing, done)

@@ -455,15 +455,15 @@ fn cancelled_compaction_leaves_the_store_as_it_was_or_further() {
         )
     );
     assert!(answers(&store) == before);
-    let mut told = Vec::new();
+    let mut progress = Vec::new();
     let done = store.compact_with(ALL, &mut |at| {
-        told.push(at);
+        progress.push(at);
         ControlFlow::Continue(())
     });
     assert!(!done.unwrap().is_cancelled);
     assert!(answers(&store) == before);
-    assert!(told.is_sorted_by_key(|at| at.bytes_done));
-    let end = told.last().unwrap();
+    assert!(progress.is_sorted_by_key(|at| at.bytes_done));
+    let end = progress.last().unwrap();
     assert!(end.bytes_total > 0 && end.bytes_done == end.bytes_total);
 }
 
@@ -593,11 +593,11 @@ fn segments_that_are_not_damaged_are_not_copied_again_for_each_that_is() {
             ..ALL
         };
         let done = store
-            .compact_with(options, &mut |told| {
+            .compact_with(options, &mut |progress| {
                 if bytes == 0 {
-                    bytes = told.bytes_total;
+                    bytes = progress.bytes_total;
                 }
-                assert!(told.bytes_done <= told.bytes_total, "{told:?}");
+                assert!(progress.bytes_done <= progress.bytes_total, "{progress:?}");
                 ControlFlow::Continue(())
             })
             .unwrap();

@@ -4,7 +4,7 @@ use std::{ops::ControlFlow, time::Duration};
 
 use crate::{CompactProgress, ErrorKind, Host, OnCompactProgress};
 
-/// After so many bytes the caller is told, and the time is looked at.
+/// After so many bytes the progress is reported, and the time is checked.
 const STEP_BYTES: u64 = 1 << 20;
 /// The longest that it sleeps without asking whether it is to go on.
 const PAUSE_MS_MAX: u64 = 100;
@@ -29,7 +29,7 @@ impl From<crate::Error> for Stopped {
     }
 }
 
-/// What was read of the source at a place, whose damage is told apart.
+/// What was read of the source at a place, whose damage is kept apart.
 pub(crate) fn damaged_at<T>(place: usize, read: crate::Result<T>) -> Outcome<T> {
     read.map_err(|error| match error.kind() {
         ErrorKind::Damaged => Stopped::Damaged(place),

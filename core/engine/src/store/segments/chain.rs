@@ -107,7 +107,7 @@ pub(crate) fn open_segments(
             })
             .collect();
         let is_one_missing = opened.len() < new.len();
-        // A device that fails is told before what is damaged, which may only look so.
+        // A failing device is reported before damage, which may only look like damage because of it.
         let is_failure = |opened: &io::Result<_>| matches!(opened, Err(error) if error.kind() != io::ErrorKind::NotFound);
         if let Some(place) = opened.iter().position(|(_, opened)| is_failure(opened)) {
             let (file, failed) = opened.swap_remove(place);

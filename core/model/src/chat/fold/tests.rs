@@ -53,11 +53,11 @@ fn messages_are_numbered_updated_and_deleted_in_order() {
         saved("d"),
     ]);
     let messages = fold.messages(&MessageFilter::default());
-    let told: Vec<_> = messages
+    let found: Vec<_> = messages
         .iter()
         .map(|message| (message.message_id.as_str(), message.sequence))
         .collect();
-    assert_eq!(told, [("b", 2), ("c", 3), ("d", 4)]);
+    assert_eq!(found, [("b", 2), ("c", 3), ("d", 4)]);
     assert_eq!(messages[0].props.as_str(), r#"{"content": "B"}"#);
     assert_eq!(
         (
@@ -79,14 +79,14 @@ fn messages_are_numbered_updated_and_deleted_in_order() {
 fn two_messages_saved_under_one_id_are_both_there() {
     let fold = folded(vec![saved("a"), saved("b"), saved("a")]);
     let messages = fold.messages(&MessageFilter::default());
-    let told: Vec<_> = messages
+    let found: Vec<_> = messages
         .iter()
         .map(|message| (message.message_id.as_str(), message.sequence))
         .collect();
-    assert_eq!(told[..2], [("a", 1), ("b", 2)]);
+    assert_eq!(found[..2], [("a", 1), ("b", 2)]);
     assert!(
-        told.len() == 3 && told[2].0.starts_with("a~") && told[2].1 == 3,
-        "{told:?}"
+        found.len() == 3 && found[2].0.starts_with("a~") && found[2].1 == 3,
+        "{found:?}"
     );
 }
 
@@ -265,12 +265,12 @@ fn a_copy_has_the_same_with_ids_of_its_own_and_goes_on_with_them() {
     ];
     let fold = folded([events, more].concat());
     assert_eq!(fold.step("u").unwrap().sequence, 3);
-    let told: Vec<_> = fold
+    let found: Vec<_> = fold
         .messages(&MessageFilter::default())
         .iter()
         .map(|message| message.sequence)
         .collect();
-    assert_eq!(told, [2]);
+    assert_eq!(found, [2]);
 }
 
 /// A fold of messages and steps, updated, deleted and saved once more, in an order that a number says.
@@ -353,11 +353,11 @@ fn what_is_found_by_request_stack_and_status_is_what_looking_through_finds() {
             all.iter()
                 .all(|message| fold.message(&message.message_id) == Some(message))
         );
-        let told: Vec<Option<&str>> = all
+        let found: Vec<Option<&str>> = all
             .iter()
             .map(|message| message.request_id.as_deref())
             .collect();
-        for request in told.into_iter().flatten() {
+        for request in found.into_iter().flatten() {
             let filter = MessageFilter {
                 request_id: Some(request.to_owned()),
                 ..MessageFilter::default()
@@ -434,8 +434,8 @@ fn steps_that_were_saved_as_differences_are_what_they_were() {
     assert!(whole < 20, "{whole} were saved whole");
     let fold = folded(events);
     for step in &steps {
-        let told = (step.input.clone(), step.space_snapshot.clone());
-        assert_eq!(texts(&fold, &step.step_id), told);
+        let saved = (step.input.clone(), step.space_snapshot.clone());
+        assert_eq!(texts(&fold, &step.step_id), saved);
     }
 }
 
@@ -486,11 +486,11 @@ fn a_change_of_what_others_differ_from_comes_before_they_are_saved() {
     let fold = folded(events);
     assert_eq!(texts(&fold, "s1"), (Some(input), Some(space)));
     for number in [0, 2, 3] {
-        let told = (
+        let saved = (
             steps[number].input.clone(),
             steps[number].space_snapshot.clone(),
         );
-        assert_eq!(texts(&fold, &format!("s{number}")), told);
+        assert_eq!(texts(&fold, &format!("s{number}")), saved);
     }
 }
 

@@ -227,7 +227,7 @@ fn become_message(row: &mut Row) -> Result<()> {
 fn row_of(text: &str, columns: &Columns) -> Result<Row> {
     let row = read_json::<Row>(text);
     let mut row =
-        row.map_err(|told| Error::invalid(format!("the line is no JSON object: {told}")))?;
+        row.map_err(|error| Error::invalid(format!("the line is no JSON object: {error}")))?;
     row.retain(|name, value| {
         value.as_str() != "null" && !(name.ends_with("_at") && is_no_time(value))
     });
@@ -274,7 +274,7 @@ fn rename(row: &mut Row, column: &str, field: &str) {
 
 fn item_of<T: DeserializeOwned>(row: &Row, what: &str) -> Result<T> {
     read_json(RawJson::from_value(row)?.as_str())
-        .map_err(|told| Error::invalid(format!("the line doesn't make a {what}: {told}")))
+        .map_err(|error| Error::invalid(format!("the line doesn't make a {what}: {error}")))
 }
 
 fn keep_old_id(extra: &mut Map<String, Value>, id: Option<RawJson>) -> Result<()> {

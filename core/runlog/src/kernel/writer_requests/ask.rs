@@ -44,7 +44,7 @@ impl Drop for Posted {
 /// # Errors
 /// Those of the call, as the other process tells them; [`Locked`](ErrorKind::Locked) when no process takes the request:
 /// nothing is done then; [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) when it
-/// has begun, and gave no answer, which is told within a second or two if its process has ended.
+/// has begun, and gave no answer, which is known within a second or two if its process has ended.
 pub(crate) async fn ask<S: Future<Output = ()>>(
     backend: &dyn Backend,
     mut request: WriterRequest,
@@ -177,10 +177,10 @@ fn abandoned() -> Error {
 
 fn answer_of(text: &[u8]) -> Result<()> {
     let read = std::str::from_utf8(text).map_err(|error| error.to_string());
-    let answer: Answer = read.and_then(read_json).map_err(|told| {
+    let answer: Answer = read.and_then(read_json).map_err(|error| {
         Error::new(
             ErrorKind::OutcomeUnknown,
-            format!("the answer of the process that writes can't be read: {told}"),
+            format!("the answer of the process that writes can't be read: {error}"),
         )
     })?;
     match answer.error {

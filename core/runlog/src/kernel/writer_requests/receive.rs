@@ -131,9 +131,9 @@ impl Receivers {
         let read = std::str::from_utf8(request).map_err(|error| error.to_string());
         let request: WriterRequest = match read.and_then(read_json) {
             Ok(request) => request,
-            Err(told) => {
+            Err(error) => {
                 return reply.send(Err(Error::invalid(format!(
-                    "the request can't be read: {told}"
+                    "the request can't be read: {error}"
                 ))));
             }
         };

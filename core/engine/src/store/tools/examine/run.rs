@@ -142,8 +142,8 @@ fn without_use(slots: Vec<Slot>) -> (Files, Files) {
     });
     let (with_records, others): (Vec<_>, Vec<_>) =
         unusable.partition(|unusable| unusable.has_records);
-    let told = |list: Vec<Unusable>| list.into_iter().map(|one| (one.file, one.why)).collect();
-    (told(with_records), told(others))
+    let named = |list: Vec<Unusable>| list.into_iter().map(|one| (one.file, one.why)).collect();
+    (named(with_records), named(others))
 }
 
 /// The slots of a store that opens.
