@@ -136,6 +136,8 @@ describe.each(places)("runs $name", ({ fresh }) => {
     expect(second).toMatchObject({ reason: { code: "conflict" } });
     await failure(run.tool("a", work), "already_exists");
     await failure(run.tool("none", work), "invalid_input");
+    const between = await failure(run.recordMessage({ role: "user", content: "And?" }), "invalid_input");
+    expect(between.message).toContain("close them with the context's `closeDanglingToolCalls`");
     await run.pause();
     await failure(run.tool("b", work), "wrong_status");
     expect(done).toBe(1);

@@ -166,8 +166,7 @@ impl OpenCalls {
     fn between(&self) -> Error {
         Error::invalid(format!(
             "a message can't stand between tool calls and their results, which providers refuse, and these calls have \
-             none: {}; record their results first, or close them by the context's `closeDanglingToolCalls` \
-             (in Rust `close_dangling_tool_calls`)",
+             none: {}; record their results first, or close them with the context's `close_dangling_tool_calls`",
             self.named()
         ))
     }
