@@ -14,6 +14,22 @@ pub(crate) fn event_count(store: &Store, instance: InstanceId) -> Result<u64> {
     Ok(info.map_or(0, |info| info.last_sequence.0))
 }
 
+/// How many events an instance shares with what it is a copy of, if it has no others.
+pub(crate) fn inherited_count(store: &Store, instance: InstanceId) -> Result<Option<u64>> {
+    let (stream, count) = (StreamId(instance.as_uuid()), event_count(store, instance)?);
+    let options = ReadOptions {
+        first: Sequence(count),
+        limit: 1,
+        ..ReadOptions::default()
+    };
+    if count == 0 {
+        return Ok(Some(0));
+    }
+    let page = pollster::block_on(store.backend().read(stream, options))?;
+    let is_shared = |record: &Record| record.stream != stream;
+    Ok(page.records.first().is_some_and(is_shared).then_some(count))
+}
+
 /// The records of a stream in order, a page at a time; none when there is no such stream.
 pub(crate) fn records(store: &Store, stream: StreamId) -> impl Iterator<Item = Result<Record>> {
     let mut next = Some(Sequence::FIRST);

@@ -2,7 +2,7 @@
 
 use runlog::{
     ErrorKind, InstanceId, Page, Result, RunId, SessionId, Store,
-    contexts::ContextEventKind,
+    contexts::{ContextEvent, ContextEventKind},
     flows::RuntimeEvent,
     log::{Position, ReadOptions, Record, StreamId},
     scan::{TextQuery, searched_texts},
@@ -33,7 +33,7 @@ pub(crate) struct Hit {
     pub(crate) instance_id: Option<InstanceId>,
     /// The name of the agent.
     pub(crate) agent_name: Option<String>,
-    /// The run that it is of, where its stream is a run's.
+    /// The run that it was recorded in.
     pub(crate) run_id: Option<RunId>,
     /// Its place in its stream: of an event, its sequence in its context.
     pub(crate) sequence_number: u64,
@@ -124,6 +124,10 @@ impl Search<'_> {
             return Ok(None);
         }
         let topic = Topic::of(&owner, &record);
+        let run = match topic {
+            Topic::Context => ContextEvent::decode(InstanceId(record.stream.0), &record)?.run_id,
+            _ => owner.run(&record),
+        };
         let instance = owner.instance();
         let (excerpt, before) = excerpt(&record, topic, self.text).unwrap_or_default();
         Ok(Some(Hit {
@@ -132,7 +136,7 @@ impl Search<'_> {
             session_id: session,
             instance_id: instance.map(|instance| instance.id),
             agent_name: instance.map(|instance| instance.agent_name.clone()),
-            run_id: owner.run(&record),
+            run_id: run,
             sequence_number: record.sequence.0,
             event_type: ContextEventKind::from_byte(record.kind.0)
                 .filter(|_| topic == Topic::Context),

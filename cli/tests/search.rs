@@ -227,10 +227,9 @@ fn a_session_is_emptied_and_what_holds_the_store_together_is_refused() {
         &["erase", "--position", &position, "--reason", "r", "--yes"],
     );
     assert!(refused.err.contains("list"), "{}", refused.err);
-    let said = place
-        .expect(0, &["erase", &session, "--reason", "asked to", "--yes"])
-        .out;
-    assert!(said.contains("their bytes are off the disk"), "{said}");
+    let said = place.expect(0, &["erase", &session, "--reason", "asked to", "--yes"]);
+    assert!(said.out.contains("from the disk too"), "{}", said.out);
+    assert!(said.err.contains("its title, \"Deploy\""), "{}", said.err);
     let page = place.expect(0, &["search", "please", "--json"]).json();
     assert!(items(&page).is_empty(), "{page:?}");
     assert!(place.expect(0, &["ls"]).out.contains("Deploy"));

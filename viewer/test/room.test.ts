@@ -500,3 +500,35 @@ test("in the events what was said has the room that there is", async () => {
   await expect.poll(() => page.locator(".events .agent").count()).toBe(0);
   await close();
 });
+
+test("hits are gone to from session to session, and counted in each", async () => {
+  const store = await openInMemory();
+  const start = (title: string) => store.runs.start({ session: { title }, agentName: "coder", messages: [{ role: "user", content: "Go." }] });
+  const [empty, first, second] = [await start("Empty"), await start("First"), await start("Second")];
+  await first.recordMessage({ role: "assistant", content: "A needle." });
+  await second.recordMessage({ role: "assistant", content: null, tool_calls: [{ id: "c", type: "function", function: { name: "find", arguments: "{}" } }] });
+  await second.recordToolResult({ toolCallId: "c", output: "no needle", status: "error" });
+  await first.recordMessage({ role: "assistant", content: "Another needle." });
+  const instance = (await store.runs.get(empty.id))?.instanceId ?? "";
+  for (const run of [empty, first, second]) await run.complete();
+  const { page, told, close } = await app.open("");
+  await pick(page, [await exportOf(store)]);
+  const shown = async () => `${await page.locator(".crumb.session").innerText()}: ${await page.locator("header .hits").innerText()}`;
+  await page.locator(".crumb.session").waitFor();
+  await page.evaluate((agent) => (location.hash = `agent=${agent}`), instance);
+  await expect.poll(() => page.locator(".crumb.session").innerText()).toBe("Empty");
+  await page.locator("#search").fill("needle");
+  await expect.poll(shown).toBe("Empty: none here · 3 in all");
+  const order = ["First: 1 / 2 · 3 in all", "First: 2 / 2 · 3 in all", "Second: 1 / 1 · 3 in all"];
+  for (const next of [...order, ...order]) {
+    await page.getByRole("button", { name: "Next hit (n)" }).click();
+    await expect.poll(shown).toBe(next);
+    await page.locator(".conversation .row.selected.hit").waitFor();
+  }
+  for (const before of order.toReversed().slice(1)) {
+    await page.getByRole("button", { name: "Hit before (N)" }).click();
+    await expect.poll(shown).toBe(before);
+  }
+  expect(told).toEqual([]);
+  await close();
+});

@@ -23,7 +23,7 @@ It is there whole or not at all, also when the command is killed. Give it a --na
 command: a second copy of that name is refused.
 
 With --json: {\"session\": {…}, \"copied_from\", \"instances\", \"events\", \"same_copies\": [ids]}, the last \
-being copies made before, as long as this one.";
+being copies up to the same point that were made before, and that nothing was added to.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -117,8 +117,8 @@ pub(crate) fn copy(
     }
 }
 
-/// Copies of a session, among the newest sessions, with the same extent as this one: they may come from an earlier
-/// attempt of the same command that was killed.
+/// Copies of a session, among the newest sessions, up to the same point as this one, to which nothing was added: they may come
+/// from an earlier attempt of the same command that was killed.
 pub(crate) fn same_copies(
     store: &Store,
     source: &Session,
@@ -126,15 +126,16 @@ pub(crate) fn same_copies(
 ) -> Result<Vec<SessionId>> {
     let length = |session: &Session| -> Result<Option<u64>> {
         let root = store.instances(session.id)?.into_iter().next();
-        root.map(|root| read::event_count(store, root.id))
-            .transpose()
+        let inherited = root.map(|root| read::inherited_count(store, root.id));
+        Ok(inherited.transpose()?.flatten())
     };
+    let own = length(copy)?;
     let mut same = Vec::new();
     for session in find::sessions(store).take(LOOKED_AT) {
         let session = session?;
         if session.copied_from == Some(source.id)
             && session.id != copy.id
-            && length(&session)? == length(copy)?
+            && length(&session)?.is_some_and(|length| Some(length) == own)
         {
             same.push(session.id);
         }
@@ -148,7 +149,7 @@ pub(crate) fn note_same(same: &[SessionId]) {
         note(
             false,
             format!(
-                "{id} is another copy of it, of the same length: yours, or what a copy made that was interrupted"
+                "{id} is a copy up to the same point, and nothing was added to it: it may be left from a command that was interrupted"
             ),
         );
     }

@@ -12,7 +12,7 @@ use crate::{
     args::{Global, at_least},
     failure::{Exit, Failure, Result},
     find,
-    output::{Out, Report},
+    output::{Out, Report, note},
     progress::Compacting,
     store, text,
 };
@@ -22,8 +22,8 @@ What is named is empty in every read from then on, also in copies that share it,
 gone from the disk. The sessions and the places of what was erased stay. It can't be undone: on a terminal the command asks first, \
 elsewhere it needs --yes.
 
-Not erased are titles, names and metadata of sessions, summaries and flows of runs, backups and exports. Stopped half-way, call it \
-again. `runlog search` finds positions.
+Not erased are titles, names and metadata of sessions, which are named when it is done, summaries and flows of runs, backups and exports. \
+Stopped half-way, call it again. `runlog search` finds positions.
 
 With --json: {\"store\", \"dry_run\": false, \"records\", \"is_gone\", \"compaction\"}, with the fields of `runlog compact` in the last.";
 
@@ -68,7 +68,31 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     };
     let done = erase(&store, &what, out.is_json())?;
     store.close()?;
-    out.report(global, false, done, print)
+    let exit = out.report(global, false, done, print)?;
+    for session in &sessions {
+        note_kept(session, out.is_json());
+    }
+    Ok(exit)
+}
+
+/// Names the texts of a session that an erasure leaves.
+fn note_kept(session: &Session, is_json: bool) {
+    let title = session
+        .title
+        .as_ref()
+        .map(|title| format!("its title, {:?}", text::one_line(title, 100)));
+    let name = session
+        .name
+        .as_ref()
+        .map(|name| format!("its name, {:?}", text::one_line(name, 100)));
+    let metadata = session.metadata.as_ref().map(|_| "its metadata".to_owned());
+    let kept: Vec<String> = [title, name, metadata].into_iter().flatten().collect();
+    if !kept.is_empty() {
+        note(
+            is_json,
+            format!("not erased of session {}: {}", session.id, kept.join("; ")),
+        );
+    }
 }
 
 /// An error unless somebody at a terminal says yes.
@@ -125,7 +149,7 @@ fn print(report: &Report<Erased>, out: &mut Out) -> Result<()> {
     let done = &report.done;
     let records = text::count(done.records, "record", "records");
     if done.is_gone {
-        return out.line(format!("erased {records}; their bytes are off the disk"));
+        return out.line(format!("erased {records}, from the disk too"));
     }
     let left = text::count(done.compaction.segments_left, "segment", "segments");
     out.line(format!(

@@ -673,6 +673,60 @@ fn what_is_erased_is_gone_from_reads_copies_and_files() {
 }
 
 #[test]
+fn what_a_session_was_truncated_before_is_erased_in_the_copies_that_still_have_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = Store::open(&path).unwrap();
+    let start = |name| {
+        store
+            .start_session(NewSession::titled(name), "planner")
+            .unwrap()
+    };
+    let (session, agent) = start("trip");
+    let context = store.context(agent.id).unwrap();
+    let kept = start("kept").1.id;
+    store
+        .context(kept)
+        .unwrap()
+        .append_message(NewMessage::user("I stay."))
+        .unwrap();
+    for text in ["To Oslo.", SECRET, "By train."] {
+        context.append_message(NewMessage::user(text)).unwrap();
+    }
+    let copied = store.copy_session(session.id, &CopySession::default());
+    let copy = copied.unwrap().instances[0].instance.id;
+    let of_copy = store.context(copy).unwrap();
+    of_copy
+        .append_message(NewMessage::user("Only here."))
+        .unwrap();
+    store.truncate_session(session.id, 1).unwrap();
+    context.append_message(NewMessage::user("By bus.")).unwrap();
+    let erased = store
+        .erase(&Erase {
+            sessions: vec![session.id],
+            reason: "asked to".to_owned(),
+            ..Erase::default()
+        })
+        .unwrap();
+    assert!(erased.is_gone && erased.records == 4, "{erased:?}");
+    for gone in ["To Oslo.", SECRET, "By train.", "By bus."] {
+        let messages = of_copy.get_messages().unwrap();
+        assert!(
+            messages.iter().all(|it| !it.json.as_str().contains(gone)),
+            "{gone}"
+        );
+        assert!(!holds(&path, gone.as_bytes()), "{gone}");
+    }
+    let messages = of_copy.get_messages().unwrap();
+    assert!(
+        messages[3].json.as_str().contains("Only here."),
+        "{messages:?}"
+    );
+    let messages = store.context(kept).unwrap().get_messages().unwrap();
+    assert!(messages[0].json.as_str().contains("I stay."));
+}
+
+#[test]
 fn a_request_whose_chat_is_erased_or_given_up_is_in_no_list_any_more() {
     let store = Store::in_memory();
     let chats = store.chats();

@@ -4,7 +4,7 @@
 
 mod watched;
 
-use std::sync::Arc;
+use std::{sync::Arc, thread, time::Duration};
 
 use runlog::{
     ErrorKind, NewMessage, NewRun, NewSession, NewToolCall, RawJson, RunStatus,
@@ -12,6 +12,7 @@ use runlog::{
     blocking::Store,
     contexts::{AppendOptions, EventOptions},
     engine::{Embedded, SystemHost, Wait},
+    log::{ReadOptions, StreamId},
     runs::{ListRunMessages, ListRuns, ListToolCalls, ResumeOptions, ToolCallStatus, ToolOutcome},
 };
 use watched::Watched;
@@ -41,8 +42,13 @@ fn a_process_that_dies_leaves_its_run_paused_with_what_it_recorded() {
         .get_messages()
         .unwrap();
     let id = run.id();
+    let stream = StreamId(run.run().instance_id.as_uuid());
+    let last = pollster::block_on(store.backend().read(stream, ReadOptions::default()));
+    let last_ms = last.unwrap().records.last().unwrap().time_ms;
     // No close: nothing is written but what was acknowledged.
     drop((run, store));
+    // However long it takes until the store is opened again.
+    thread::sleep(Duration::from_millis(20));
 
     let reader = Store::open_read_only(&path).unwrap();
     assert_eq!(
@@ -59,6 +65,7 @@ fn a_process_that_dies_leaves_its_run_paused_with_what_it_recorded() {
     let run = store.runs().get(id).unwrap().unwrap();
     assert_eq!((run.status, run.step_count), (RunStatus::Paused, 2));
     assert!(run.pause_reason.unwrap().contains("orphaned"));
+    assert_eq!(run.duration_ms, Some(last_ms - run.created_at_ms));
     let resumed = store.runs().resume(id, &ResumeOptions::default()).unwrap();
     assert_eq!(resumed.messages[..sent.len()], sent[..]);
     assert_eq!(resumed.dangling[0].id.as_deref(), Some("b"));

@@ -158,6 +158,7 @@ class View {
       this.filter = noFilter();
       this.compareWith = undefined;
       this.moment = lane.moments;
+      this.hitNumber = 0;
       this.#forgetSelection();
     }
     await this.#arrive(lane);
@@ -413,12 +414,17 @@ class View {
     void this.nextHit(goes.forward);
   }
 
-  async nextHit(forward: boolean): Promise<void> {
+  async nextHit(forward: boolean, isElsewhere = false): Promise<void> {
     const { lane, remote } = this;
     if (lane === undefined || remote === undefined) return;
     const from = this.details !== undefined && this.details.rank >= 0 ? this.details.rank + 1 : forward ? 0 : lane.moments + 1;
     const hit = await remote.nextHit(from, forward);
     if (hit === undefined) return;
+    if ("elsewhere" in hit) {
+      await this.goTo(hit.elsewhere);
+      if (!isElsewhere) await this.nextHit(forward, true);
+      return;
+    }
     this.hitNumber = hit.number;
     if (hit.laneId !== lane.id && this.tab !== "events") await this.goTo(hit.laneId);
     if (hit.rank >= this.moment) this.moment = lane.moments;

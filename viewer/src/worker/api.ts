@@ -7,7 +7,7 @@ import { compare } from "./compare.js";
 import { type Lines, absenceOf, birthOf, eventsOf, groupLength, groupOf, isForgotten, lineOf, linesOf, passesOf, truncationsBy } from "./conversation.js";
 import { childrenOf, detailsOf, findIn, nodeOf, partOf, pieceOf, rawOf, rawText } from "./details.js";
 import { type Family, familyOf, livingLanes } from "./family.js";
-import { Hits, type NextHit } from "./hits.js";
+import { type HitElsewhere, Hits, type NextHit } from "./hits.js";
 import { LogIndex } from "./index.js";
 import { firstWhere } from "./lists.js";
 import { type Lane, entryOf, eventsIn } from "./model.js";
@@ -169,8 +169,7 @@ export class Api {
     if (this.#family === undefined || !this.#family.lanes.includes(lane)) this.#family = familyOf(index, lane);
     this.#lane = lane;
     this.#openGroups = new Set();
-    this.#lines = undefined;
-    this.#events = undefined;
+    this.#tellHits();
     const family = this.#family;
     const run = index.runs[lane.runs.at(-1) ?? -1];
     const source = index.lanes[lane.forkOf];
@@ -273,7 +272,7 @@ export class Api {
         continue;
       }
       row.forgotten = isForgotten(family, lane, entry, moment);
-      row.hit = this.#hits.has(row.row);
+      row.hit = this.#hits.has(row.row) || this.#hits.has(row.result);
       if (entry < lane.inherited) row.inherited = titleOf(this.#store.index, index.lanes[lane.forkOf] as Lane);
       rows.push(row);
     }
@@ -413,18 +412,17 @@ export class Api {
   search(query: string): void {
     this.#forgetLists();
     this.#hits.stop();
-    if (query === "") {
-      this.tell({ search: { query, hits: 0, here: 0, done: true, problem: undefined } });
-      return;
-    }
-    const { index } = this.#store;
-    this.#hits.search(query, index, this.#store, (state) => {
-      this.#forgetLists();
-      this.tell({ search: { ...state, here: this.#hits.countIn(this.#family) } });
-    });
+    if (query === "") return this.tell({ search: { query, hits: 0, here: 0, done: true, problem: undefined } });
+    this.#hits.search(query, this.#store.index, this.#store, () => this.#tellHits());
   }
 
-  nextHit(at: number, forward: boolean): NextHit | undefined {
+  #tellHits(): void {
+    this.#forgetLists();
+    const search = this.#hits.stateIn(this.#family);
+    if (search !== undefined) this.tell({ search });
+  }
+
+  nextHit(at: number, forward: boolean): NextHit | HitElsewhere | undefined {
     return this.#family === undefined ? undefined : this.#hits.next(this.#store.index, this.#family, at, forward);
   }
 

@@ -236,7 +236,7 @@ export function parentOf(index: LogIndex, lane: Lane): Lane | undefined {
 }
 
 /** The session that others were copied from, through all of them; `known` are those of sessions that were looked at before. */
-function rootSession(index: LogIndex, id: string, known: Map<string, string>): string {
+export function rootSession(index: LogIndex, id: string, known: Map<string, string>): string {
   const seen = new Set<string>();
   let at = id;
   for (;;) {

@@ -28,7 +28,7 @@ export class Search {
   ) {}
 
   has(row: number): boolean {
-    return row < this.#isHit.length && this.#isHit.at(row) === 1;
+    return row >= 0 && row < this.#isHit.length && this.#isHit.at(row) === 1;
   }
 
   stop(): void {

@@ -147,7 +147,7 @@ pub struct Run {
         skip_serializing_if = "Option::is_none"
     )]
     pub completed_at_ms: Option<u64>,
-    /// How long it ran, until it paused or ended.
+    /// How long it ran, until it paused or ended; of one whose process died, until the last record of it or of its context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
     /// Fields of a newer build.
@@ -262,7 +262,7 @@ pub struct RunSummary {
         skip_serializing_if = "Option::is_none"
     )]
     pub completed_at_ms: Option<u64>,
-    /// How long it ran, until it paused or ended.
+    /// How long it ran, until it paused or ended; of one whose process died, until the last record of it or of its context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
 }

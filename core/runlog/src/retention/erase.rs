@@ -1,8 +1,14 @@
 //! `Store::erase`: removes content from every read and from the disk.
 
-use std::{collections::BTreeSet, ops::ControlFlow};
+use std::{
+    collections::{BTreeSet, HashSet},
+    ops::ControlFlow,
+};
 
-use runlog_log::{Batch, CompactOptions, CompactProgress, Compaction, Op, Position, ReadOptions};
+use runlog_log::{
+    Batch, CompactOptions, CompactProgress, Compaction, Op, Position, ReadOptions, Record,
+    StreamId, if_supported,
+};
 use runlog_model::{EncodedEvent, RunId, RunStatus, SessionId, kinds};
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +31,8 @@ const COURSE: [u8; 6] = [
 
 /// How many records are redacted in one batch.
 const BATCH: usize = 10_000;
+/// How many records of the log are looked at together.
+const PAGE: u64 = 4096;
 
 /// What is to be erased.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
@@ -60,7 +68,7 @@ impl Store {
     /// they are gone. The records keep their places, empty, and the sessions are kept. This can't be undone.
     ///
     /// **Copies lose it, too**: a record that a session shares with the one it was copied from, or with its copies, is
-    /// erased in all of them. Not erased are titles, names and metadata of sessions, the summaries and the flows of
+    /// erased in all of them, also one that the session itself was truncated before. Not erased are titles, names and metadata of sessions, the summaries and the flows of
     /// runs, backups, exports, and data of deleted files that the device itself still holds.
     ///
     /// It blocks the thread while it compacts. Durable when it returns. After an error or a crash, call it again:
@@ -100,9 +108,7 @@ impl Store {
         }
         let before = self.backend().redactions();
         let mut positions: BTreeSet<u64> = what.positions.iter().copied().collect();
-        for id in &what.sessions {
-            positions.extend(self.positions_of(*id).await?);
-        }
+        positions.extend(self.positions_of(&what.sessions).await?);
         for message_id in &what.messages {
             self.chats()
                 .redact_message(message_id, &what.reason)
@@ -189,8 +195,58 @@ impl Store {
         Err(Error::invalid(message))
     }
 
-    /// The positions of all content of a session.
-    async fn positions_of(&self, id: SessionId) -> Result<Vec<u64>> {
+    /// The positions of all content of some sessions.
+    async fn positions_of(&self, sessions: &[SessionId]) -> Result<Vec<u64>> {
+        let mut positions = Vec::new();
+        let mut streams = HashSet::new();
+        for id in sessions {
+            self.check_is_quiet(*id).await?;
+            for (stream, last) in self.session_streams(*id).await? {
+                let options = ReadOptions {
+                    last,
+                    ..ReadOptions::default()
+                };
+                read_each(&**self.backend(), stream, options, &mut |record| {
+                    positions.extend(has_content(record).then_some(record.position.0));
+                    Ok(())
+                })
+                .await?;
+            }
+            streams.extend(self.session_stream_ids(*id).await?);
+        }
+        if !streams.is_empty() {
+            positions.extend(self.positions_in_log(&streams).await?);
+        }
+        Ok(positions)
+    }
+
+    /// The positions of all content that was appended to some streams. What one of them was truncated before is only found in
+    /// the log, and copies that were made earlier still read it.
+    async fn positions_in_log(&self, streams: &HashSet<StreamId>) -> Result<Vec<u64>> {
+        let mut positions = Vec::new();
+        let mut next = Some(Position::FIRST);
+        while let Some(first) = next {
+            let page = match self.backend().scan(first, PAGE).await {
+                // What can't be read can't be redacted. The compaction leaves its segment, which the result says.
+                Err(error) if error.kind() == ErrorKind::Damaged => {
+                    let readable = self.backend().maintenance().next_readable(first.next());
+                    next = if_supported(readable.await)?.unwrap_or(Some(first.next()));
+                    continue;
+                }
+                page => page?,
+            };
+            let own = page
+                .records
+                .iter()
+                .filter(|record| streams.contains(&record.stream) && has_content(record));
+            positions.extend(own.map(|record| record.position.0));
+            next = page.next;
+        }
+        Ok(positions)
+    }
+
+    /// An error for a session that doesn't exist, or that is written to.
+    async fn check_is_quiet(&self, id: SessionId) -> Result<()> {
         self.shared
             .catalog
             .read(|catalog| match catalog.session(id) {
@@ -213,21 +269,11 @@ impl Store {
             );
             return Err(Error::new(ErrorKind::WrongStatus, message));
         }
-        let mut positions = Vec::new();
-        for (stream, last) in self.session_streams(id).await? {
-            let options = ReadOptions {
-                last,
-                ..ReadOptions::default()
-            };
-            read_each(&**self.backend(), stream, options, &mut |record| {
-                // The mark of a copied chat has no content, and is needed for its messages' ids.
-                if !record.redacted && record.kind.0 != kinds::CHAT_COPIED {
-                    positions.push(record.position.0);
-                }
-                Ok(())
-            })
-            .await?;
-        }
-        Ok(positions)
+        Ok(())
     }
+}
+
+/// Whether a record has content that can be redacted. The mark of a copied chat has none, and is needed for its messages' ids.
+fn has_content(record: &Record) -> bool {
+    record.kind.is_data() && !record.redacted && record.kind.0 != kinds::CHAT_COPIED
 }

@@ -56,11 +56,8 @@ fn bytes_of(record: &Record) -> u64 {
 }
 
 impl Store {
-    /// The non-empty streams of a session except those of its runs, with their last sequences.
-    pub(super) async fn session_streams(
-        &self,
-        session: SessionId,
-    ) -> Result<Vec<(StreamId, Sequence)>> {
+    /// The streams of a session except those of its runs, also those that nothing was appended to.
+    pub(super) async fn session_stream_ids(&self, session: SessionId) -> Result<Vec<StreamId>> {
         let mut ids = self
             .shared
             .catalog
@@ -72,8 +69,16 @@ impl Store {
             })
             .await?;
         ids.extend([chat_stream(session), aside_stream(session)]);
+        Ok(ids)
+    }
+
+    /// The non-empty streams of a session except those of its runs, with their last sequences.
+    pub(super) async fn session_streams(
+        &self,
+        session: SessionId,
+    ) -> Result<Vec<(StreamId, Sequence)>> {
         let mut streams = Vec::new();
-        for id in ids {
+        for id in self.session_stream_ids(session).await? {
             if let Some(info) = self.backend().stream(id).await?
                 && info.last_sequence > Sequence::ZERO
             {

@@ -1,13 +1,17 @@
 //! Recovery: runs that a process left `running` become `paused`.
 
-use runlog_log::Batch;
+use runlog_log::{Batch, ReadOptions};
 use runlog_model::{RunId, RunStatus, StatusChange, StopKind, pause_reason};
 
 use super::{
     Runs,
     changes::{PlannedChange, ops_of_changes},
+    load::LoadedRun,
 };
-use crate::{ErrorKind, Result};
+use crate::{
+    ErrorKind, Result,
+    kernel::records::{context_stream, run_stream},
+};
 
 /// How many runs are paused by one batch.
 const RUNS_PER_BATCH: usize = 256;
@@ -61,7 +65,7 @@ impl Runs {
         }
         let change = StatusChange {
             status: RunStatus::Paused,
-            at_ms: self.store.backend().now_ms(),
+            at_ms: self.last_active_ms(&loaded).await?,
             step_count: loaded.run.step_count,
             summary: None,
             error_message: None,
@@ -69,5 +73,32 @@ impl Runs {
             stop_kind: Some(StopKind::Orphaned),
         };
         PlannedChange::new(id, loaded.last_sequence, change).map(Some)
+    }
+
+    /// When something was last recorded of a run or in its context. When its process died isn't known, but that was hardly much
+    /// later; the store may be opened days after it.
+    async fn last_active_ms(&self, loaded: &LoadedRun) -> Result<u64> {
+        let (backend, run) = (self.store.backend(), &loaded.run);
+        let mut last_ms = run.created_at_ms;
+        for stream in [run_stream(run.id), context_stream(run.instance_id)] {
+            let Some(info) = backend.stream(stream).await? else {
+                continue;
+            };
+            let options = ReadOptions {
+                first: info.last_sequence,
+                limit: 1,
+                ..ReadOptions::default()
+            };
+            match backend.read(stream, options).await {
+                Ok(page) => {
+                    let times = page.records.iter().map(|record| record.time_ms);
+                    last_ms = last_ms.max(times.max().unwrap_or_default());
+                }
+                // The run can be paused without it.
+                Err(error) if error.kind() == ErrorKind::Damaged => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(last_ms)
     }
 }
