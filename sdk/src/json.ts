@@ -166,7 +166,7 @@ export function messageList(messages: readonly unknown[]): { lengths: number[]; 
 export function checkField(name: string, field: unknown): void {
   if (typeof field === "object" && field !== null) refuseLost(name, field);
   if (typeof field === "number" && !Number.isFinite(field)) throw invalid(`\`${name}\` is ${field}, which JSON has no form for`);
-  if (field === undefined && name === "output") throw invalid("`output` is undefined; give null where a tool gives nothing");
+  if (field === undefined && name === "output") throw invalid("`output` is undefined; give null where a tool gives nothing, and its error, with `status: \"error\"`, where it failed");
   if (field === undefined && name === "content") throw invalid("`content` is undefined; give it, or leave it out of a message of tool calls");
 }
 

@@ -474,7 +474,7 @@ class View {
 
   async copyLink(): Promise<void> {
     this.writeAddress();
-    await messages.copy(location.href, "The link to here is copied.", "it is in the address line");
+    await messages.copy(location.href, "Link copied.", "it is in the address line");
   }
 
   /** Keeps where one is, so that the browser goes back to it. */
