@@ -246,7 +246,18 @@ pub(crate) fn run_id(store: &Store, text: &str) -> Result<RunId> {
         });
     }
     let candidates = beginning_so(text, run_ids(store))?;
-    only_one(text, "runs", &candidates)?.ok_or_else(|| no_run(text))
+    only_one(text, "runs", &candidates)?.ok_or_else(|| no_run_but(store, text))
+}
+
+/// The error if there is no such run; it names the run that is looked for by the name of its session.
+fn no_run_but(store: &Store, text: &str) -> Failure {
+    let newest = session(store, text).and_then(|session| newest_run(store, session.id));
+    match newest {
+        Ok(Some(run)) => no_run(text).and(format!(
+            "a session is called so, and its newest run is {run}"
+        )),
+        _ => no_run(text),
+    }
 }
 
 /// The run named on the command line; an error if it doesn't exist.

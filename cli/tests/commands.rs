@@ -459,6 +459,7 @@ fn a_copy_shares_and_a_truncation_of_it_leaves_the_source() {
         .json()
         .remove(0);
     assert_eq!(copy["copied_from"], copy["session"]["copied_from"]);
+    assert!(place.expect(0, &["ls"]).out.contains("[copy of "));
     assert_eq!(
         place
             .expect(0, &["export", "--format", "claude-code", "copy"])

@@ -167,6 +167,15 @@ fn runs_are_listed_shown_and_filtered() {
         "not_found"
     );
     assert_eq!(error(&place, 3, &["run", "show", "nonsense"]), "not_found");
+    let of_session = place.expect(0, &["run", "show", &run, "--json"]).json()[0]["session_id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let refused = place.expect(3, &["run", "show", &of_session[..35]]).err;
+    assert!(
+        refused.contains("a session is called so, and its newest run is"),
+        "{refused}"
+    );
     assert_eq!(
         error(
             &place,

@@ -221,6 +221,13 @@ fn print(
     for (session, events, instances) in rows {
         let id = session.id.to_string();
         let mut title = session.title.clone().unwrap_or_default();
+        if let Some(source) = session.copied_from {
+            let source = source.to_string();
+            title.insert_str(
+                0,
+                &format!("[copy of {}] ", &source[..id_width.min(source.len())]),
+            );
+        }
         if session.chat.is_some() {
             title.insert_str(0, "[chat] ");
         }
