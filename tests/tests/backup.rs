@@ -297,6 +297,42 @@ fn a_backup_that_is_ahead_of_the_store_is_left_alone() {
     }
 }
 
+/// What a compaction erased since has another checksum than in the backup, which has nothing more for that. With what was erased goes
+/// what the backup has of it.
+#[test]
+fn a_backup_goes_on_after_any_of_its_records_was_erased() {
+    for count in [1, 5, 150] {
+        for erased in [0, count / 2, count - 1] {
+            let (storage, target) = (FaultyStorage::new(), FaultyStorage::new());
+            let store = open(&storage);
+            append(&store, 1, count);
+            store.backup(&target).unwrap();
+            let mut records = store.read(STREAM, ReadOptions::default()).unwrap();
+            let position = records
+                .nth(usize::try_from(erased).unwrap())
+                .unwrap()
+                .unwrap()
+                .position;
+            store
+                .commit(&Batch::new(Op::redactions(&[position], "secret")))
+                .unwrap();
+            store.compact(CompactOptions::default()).unwrap();
+            store.backup(&target).unwrap();
+            append(&store, count + 1, 3);
+            store.backup(&target).unwrap();
+            assert_eq!(verify(&target).unwrap().problems_count, 0);
+            let copy = open(&target.copy());
+            let read = copy.read(STREAM, ReadOptions::default()).unwrap();
+            let redacted: Vec<bool> = read.map(|record| record.unwrap().redacted).collect();
+            let expected: Vec<bool> = (0..count + 3).map(|number| number == erased).collect();
+            assert_eq!(redacted, expected, "{count} records");
+            let secret = vec![u8::try_from((erased + 1) % 251).unwrap(); 1_000];
+            let holds = |bytes: &Vec<u8>| bytes.windows(1_000).any(|some| some == secret);
+            assert!(!target.files().values().any(holds), "{count} records");
+        }
+    }
+}
+
 /// The first of the sealed segments of a store, and its length.
 fn sealed(storage: &FaultyStorage) -> (String, u64) {
     let name = storage
