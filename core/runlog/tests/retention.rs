@@ -19,11 +19,13 @@ use std::{
 };
 
 use runlog::{
-    ErrorKind, NewMessage, NewRun, NewSession, RunStatus, SessionId, Store as AsyncStore,
+    ErrorKind, NewMessage, NewRun, NewSession, RawJson, RunStatus, SessionId, Store as AsyncStore,
     StoreOptions,
     backend::Backend,
     blocking::{FlowRun, Playback, RunRecorder, Store},
-    chats::{Chat, ChatMessage, ChatRole, ListRequests, MessageFilter, NewRequest, RequestEnd},
+    chats::{
+        Chat, ChatMessage, ChatRole, ListRequests, MessageFilter, NewRequest, RequestEnd, Updates,
+    },
     engine::{
         Host, SystemHost,
         storage::{Access, MemoryStorage, Storage},
@@ -32,6 +34,7 @@ use runlog::{
     log::{Codec, CompactOptions, Position, StreamId},
     retention::{Erase, RetainStage, Retained, RetentionPolicy},
     runs::{ListRunMessages, ListRuns},
+    scan::TextQuery,
     sessions::{CopySession, ListSessions, SessionChanges},
 };
 use watched::Watched;
@@ -727,6 +730,70 @@ fn what_a_session_was_truncated_before_is_erased_in_the_copies_that_still_have_i
 }
 
 #[test]
+fn an_erasure_can_be_repeated_and_changes_nothing_where_it_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = Store::open(&path).unwrap();
+    let chats = store.chats();
+    let chat_id = chats.create_chat(Chat::new("travel")).unwrap().chat_id;
+    let texts = ["first", "second", "third", "fourth"].map(|text| format!("{SECRET} {text}"));
+    let messages = texts
+        .iter()
+        .map(|text| ChatMessage::text(ChatRole::User, text));
+    let saved = chats.save_messages(&chat_id, messages.collect()).unwrap();
+    let ids: Vec<&str> = saved
+        .iter()
+        .map(|message| message.message_id.as_str())
+        .collect();
+    let erase = |messages: &[&str], positions: &[u64]| {
+        store.erase(&Erase {
+            messages: messages.iter().map(|id| (*id).to_owned()).collect(),
+            positions: positions.to_vec(),
+            reason: "a password".to_owned(),
+            ..Erase::default()
+        })
+    };
+    for (messages, positions) in [(vec![ids[0], "none"], vec![]), (vec![ids[0]], vec![9_999])] {
+        let refused = erase(&messages, &positions).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::NotFound, "{refused}");
+        assert_eq!(
+            chats
+                .get_messages(&chat_id, &MessageFilter::default())
+                .unwrap()
+                .len(),
+            4
+        );
+    }
+    // As after an erasure that was killed before it compacted: redacted already, its bytes in the files still.
+    chats.redact_message(ids[0], "a password").unwrap();
+    assert!(holds(&path, texts[0].as_bytes()));
+    assert!(erase(&[ids[0], ids[0]], &[]).unwrap().is_gone);
+    assert!(!holds(&path, texts[0].as_bytes()));
+    // One that was deleted, whose text is in the log.
+    chats.delete_messages(&chat_id, &[ids[1]]).unwrap();
+    assert_eq!(erase(&[ids[1]], &[]).unwrap().records, 1);
+    assert!(!holds(&path, texts[1].as_bytes()));
+    // One of which a version is erased by its position.
+    let text = format!(r#"{{"content":"{SECRET} update"}}"#);
+    let updates = Updates::new().with("props", RawJson::parse(text).unwrap());
+    chats.update_message(ids[2], &updates).unwrap();
+    let query = TextQuery::new(&texts[2]).unwrap();
+    let original = store.search(&query, Position::FIRST).unwrap().found[0];
+    erase(&[], &[original.0]).unwrap();
+    erase(&[ids[2]], &[]).unwrap();
+    assert!(!holds(&path, format!("{SECRET} update").as_bytes()));
+    let left = chats
+        .get_messages(&chat_id, &MessageFilter::default())
+        .unwrap();
+    assert_eq!(
+        left.iter()
+            .map(|message| message.message_id.as_str())
+            .collect::<Vec<_>>(),
+        [ids[3]]
+    );
+}
+
+#[test]
 fn a_request_whose_chat_is_erased_or_given_up_is_in_no_list_any_more() {
     let store = Store::in_memory();
     let chats = store.chats();
@@ -847,7 +914,7 @@ fn agent(kind: &str, run: &str, text: &str) -> RuntimeEvent {
         "agent:complete" => "result",
         _ => "content",
     };
-    let text = runlog::RawJson::string(text);
+    let text = RawJson::string(text);
     let usage = r#""usage":{"inputTokens":1,"outputTokens":1},"durationMs":1,"numTurns":1"#;
     RuntimeEvent::parse(format!(
         r#"{{"type":"{kind}","nodeId":"n","runId":"{run}","timestamp":1,"{field}":{},{usage}}}"#,

@@ -17,6 +17,14 @@ use runlog::{
 };
 use watched::Watched;
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the clock of the store is the system's here"
+)]
+fn wait(time: Duration) {
+    thread::sleep(time);
+}
+
 fn asks(id: &str) -> NewMessage {
     NewMessage::assistant("").with_tool_calls([NewToolCall::new(id, "test", "{}")])
 }
@@ -48,7 +56,7 @@ fn a_process_that_dies_leaves_its_run_paused_with_what_it_recorded() {
     // No close: nothing is written but what was acknowledged.
     drop((run, store));
     // However long it takes until the store is opened again.
-    thread::sleep(Duration::from_millis(20));
+    wait(Duration::from_millis(20));
 
     let reader = Store::open_read_only(&path).unwrap();
     assert_eq!(
@@ -209,7 +217,7 @@ fn threads_that_race_with_the_end_of_a_run_write_what_they_were_told_was_written
         .unwrap();
     run.next_step().unwrap();
     let other = store.runs().recorder(run.id()).unwrap();
-    let written: usize = std::thread::scope(|scope| {
+    let written: usize = thread::scope(|scope| {
         let writers: Vec<_> = (0..4)
             .map(|number| {
                 let recorder = if number % 2 == 0 {
@@ -231,7 +239,7 @@ fn threads_that_race_with_the_end_of_a_run_write_what_they_were_told_was_written
             .unwrap()
             < 8
         {
-            std::thread::yield_now();
+            thread::yield_now();
         }
         other.cancel(None).unwrap();
         writers

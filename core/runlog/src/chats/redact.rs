@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use runlog_log::{Batch, Expected, Kind, Op, Position, ReadOptions, Sequence};
+use runlog_log::{Batch, ErrorKind, Expected, Kind, Op, Position, ReadOptions, Record, Sequence};
 use runlog_model::{
     ChatEvent, ChatFold, ChatIdOf, ChatMessage, ChatRole, KeptMessage, MessageFilter, RawJson,
     SessionId, Updates, id_in_copy, kinds,
 };
 
-use super::{Chats, cache::apply, pages::is_in_order, store::not_found, write::Prepared};
-use crate::{Result, journal::follow::read_each, kernel::records::chat_stream};
+use super::{
+    Chats, cache::apply, lookup::is_about, pages::is_in_order, store::not_found, write::Prepared,
+};
+use crate::{Error, Result, journal::follow::read_each, kernel::records::chat_stream};
 
 /// A message in one of the chats that share it.
 struct Shared {
@@ -18,6 +20,16 @@ struct Shared {
     id: Option<String>,
     /// The position of the event that saved it, which is the same in all chats that share that event.
     saved_at: u64,
+}
+
+/// What the log has of a message.
+enum Kept {
+    /// The message, which may be deleted.
+    Message(Shared),
+    /// Some of its updates, at these positions, but not what was saved first.
+    Updates(Vec<Position>),
+    /// Nothing that wasn't redacted.
+    Nothing,
 }
 
 /// A chat that shares the message.
@@ -72,42 +84,126 @@ impl Chats {
     /// As [`update_message`](Self::update_message).
     pub async fn redact_message(&self, message_id: &str, reason: &str) -> Result<()> {
         let chat = self.store.chat_with(ChatIdOf::Message, message_id).await?;
-        let backend = &**self.store.backend();
         let mut attempts = self.store.attempts(chat_stream(chat)).await;
         loop {
             let named = self.named(chat, message_id).await?;
-            let at_ms = backend.now_ms();
-            let found = self.sharing(named).await?;
-            let all = found.iter().flat_map(|found| &found.kept.positions);
-            let positions: BTreeSet<u64> = all.copied().collect();
-            let mut gone = Vec::new();
-            for Found { chat, last, kept } in found {
-                // The id can't be read any more once the record is redacted, so the deletion is recorded separately.
-                let mut events = Vec::new();
-                if !self.follows_another(chat, &kept).await? {
-                    events = self.kept_sequences(chat, last, &positions, at_ms).await?;
-                }
-                events.extend(kept.id.map(|id| deleted(id, at_ms)));
-                gone.push((last, Prepared::new(chat, events, None, at_ms)?));
-            }
-            // A chat that was changed since it was read may have another version of the message.
-            let mut ops: Vec<Op<'_>> = gone
-                .iter()
-                .flat_map(|(last, prepared)| prepared.ops(Expected::Last(*last)))
-                .collect();
-            ops.extend(positions.into_iter().map(|position| Op::Redact {
-                position: Position(position),
-                reason,
-            }));
-            match backend.commit(Batch::new(ops)).await {
-                Ok(_) => {
-                    for (_, prepared) in &gone {
-                        prepared.written(&self.store).await;
-                    }
-                    return Ok(());
-                }
+            match self.redact_shared(named, reason).await? {
+                Ok(()) => return Ok(()),
                 Err(error) => attempts.again(error).await?,
             }
+        }
+    }
+
+    /// Checks that [`erase_message`](Self::erase_message) finds a message.
+    pub(crate) async fn check_is_known(&self, message_id: &str) -> Result<()> {
+        self.kept(message_id).await.map(drop)
+    }
+
+    /// Redacts a message as [`redact_message`](Self::redact_message), also one that was deleted, and what is left of one of which
+    /// some versions were redacted. One that was redacted already stays so, so that the call can be repeated.
+    pub(crate) async fn erase_message(&self, message_id: &str, reason: &str) -> Result<()> {
+        let backend = &**self.store.backend();
+        let mut attempts = None;
+        loop {
+            let (chat, kept) = self.kept(message_id).await?;
+            let error = match kept {
+                Kept::Nothing => return Ok(()),
+                Kept::Updates(positions) => {
+                    let ops = Op::redactions(&positions, reason);
+                    return backend.commit(Batch::new(ops)).await.map(drop);
+                }
+                Kept::Message(named) => match self.redact_shared(named, reason).await? {
+                    Ok(()) => return Ok(()),
+                    Err(error) => error,
+                },
+            };
+            if attempts.is_none() {
+                attempts = Some(self.store.attempts(chat_stream(chat)).await);
+            }
+            if let Some(attempts) = &mut attempts {
+                attempts.again(error).await?;
+            }
+        }
+    }
+
+    /// What the log has of a message, in its chat.
+    async fn kept(&self, message_id: &str) -> Result<(SessionId, Kept)> {
+        let unknown = |error: Error| match error.kind() {
+            ErrorKind::NotFound => Error::not_found(format!(
+                "{error}; what was deleted is erased by its position, and what was redacted is taken off the disk by a compaction"
+            )),
+            _ => error,
+        };
+        let chat = self.store.chat_with(ChatIdOf::Message, message_id).await;
+        let chat = chat.map_err(unknown)?;
+        match self.named(chat, message_id).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            named => return Ok((chat, Kept::Message(named?))),
+        }
+        let label = ChatIdOf::Message.label(message_id);
+        let records = self.store.labelled_in(chat, label).await?;
+        let is_of = |record: &&Record| is_about(record, ChatIdOf::Message, message_id);
+        let mut updates = Vec::new();
+        for record in records.iter().filter(is_of) {
+            match record.kind.0 {
+                kinds::MESSAGE_SAVED => {
+                    let saved_at = record.position.0;
+                    let id = None;
+                    return Ok((chat, Kept::Message(Shared { chat, id, saved_at })));
+                }
+                kinds::MESSAGE_UPDATED => updates.push(record.position),
+                _ => {}
+            }
+        }
+        if !updates.is_empty() {
+            return Ok((chat, Kept::Updates(updates)));
+        }
+        if self
+            .store
+            .chat_fold(chat)
+            .await?
+            .read()
+            .had_message(message_id)
+        {
+            return Ok((chat, Kept::Nothing));
+        }
+        Err(unknown(not_found("message", message_id)))
+    }
+
+    /// Redacts a message in all chats that share it. The inner error is one of writing, after which it may be tried again.
+    async fn redact_shared(&self, named: Shared, reason: &str) -> Result<Result<()>> {
+        let backend = &**self.store.backend();
+        let at_ms = backend.now_ms();
+        let found = self.sharing(named).await?;
+        let all = found.iter().flat_map(|found| &found.kept.positions);
+        let positions: BTreeSet<u64> = all.copied().collect();
+        let mut gone = Vec::new();
+        for Found { chat, last, kept } in found {
+            // The id can't be read any more once the record is redacted, so the deletion is recorded separately.
+            let mut events = Vec::new();
+            if !self.follows_another(chat, &kept).await? {
+                events = self.kept_sequences(chat, last, &positions, at_ms).await?;
+            }
+            events.extend(kept.id.map(|id| deleted(id, at_ms)));
+            gone.push((last, Prepared::new(chat, events, None, at_ms)?));
+        }
+        // A chat that was changed since it was read may have another version of the message.
+        let mut ops: Vec<Op<'_>> = gone
+            .iter()
+            .flat_map(|(last, prepared)| prepared.ops(Expected::Last(*last)))
+            .collect();
+        ops.extend(positions.into_iter().map(|position| Op::Redact {
+            position: Position(position),
+            reason,
+        }));
+        match backend.commit(Batch::new(ops)).await {
+            Ok(_) => {
+                for (_, prepared) in &gone {
+                    prepared.written(&self.store).await;
+                }
+                Ok(Ok(()))
+            }
+            Err(error) => Ok(Err(error)),
         }
     }
 

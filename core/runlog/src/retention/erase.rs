@@ -103,16 +103,25 @@ impl Store {
                 "the reason to erase is empty; say why, for readers that find the records empty",
             ));
         }
+        // All that is named is looked for before anything is redacted, which can't be undone.
+        let last = if_supported(self.backend().maintenance().last_position().await)?;
         for position in &what.positions {
+            let is_there = |last: Position| (1..=last.0).contains(position);
+            if let Some(last) = last.filter(|last| !is_there(*last)) {
+                return Err(Error::not_found(format!(
+                    "the log has no position {position}; its last is {last}"
+                )));
+            }
             self.check_is_content(*position).await?;
+        }
+        for message_id in &what.messages {
+            self.chats().check_is_known(message_id).await?;
         }
         let before = self.backend().redactions();
         let mut positions: BTreeSet<u64> = what.positions.iter().copied().collect();
         positions.extend(self.positions_of(&what.sessions).await?);
         for message_id in &what.messages {
-            self.chats()
-                .redact_message(message_id, &what.reason)
-                .await?;
+            self.chats().erase_message(message_id, &what.reason).await?;
         }
         let positions: Vec<Position> = positions.into_iter().map(Position).collect();
         for some in positions.chunks(BATCH) {
