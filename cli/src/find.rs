@@ -9,7 +9,7 @@ use runlog::{
     flows::ListFlows,
     log::{ReadOptions, StreamId},
     runs::{ListRuns, RunSummary},
-    sessions::ListSessions,
+    sessions::{Deleted, ListSessions},
 };
 
 use crate::failure::{Failure, Result};
@@ -134,6 +134,28 @@ pub(crate) fn session(store: &Store, text: &str) -> Result<Session> {
     })
 }
 
+/// The same, also one that was deleted, which is named by its id or a prefix of that.
+pub(crate) fn session_or_deleted(store: &Store, text: &str) -> Result<Session> {
+    let missing = match session(store, text) {
+        Err(failure) if failure.kind() == ErrorKind::NotFound.name() => failure,
+        found => return found,
+    };
+    let prefix = text.to_ascii_lowercase();
+    let deleted = sessions_with(store, Deleted::Shown).filter(|session| {
+        session.as_ref().map_or(true, |session| {
+            session.deleted_at_ms.is_some() && session.id.to_string().starts_with(&prefix)
+        })
+    });
+    let deleted: Vec<Session> = deleted.take(2).collect::<Result<_>>()?;
+    match <[Session; 1]>::try_from(deleted) {
+        Ok([one]) => Ok(one),
+        Err(none) if none.is_empty() => Err(missing),
+        Err(_) => Err(Failure::ambiguous(format!(
+            "several deleted sessions have an id that begins {text:?}; `runlog ls --deleted` lists them"
+        ))),
+    }
+}
+
 /// The subject of a command that takes a session or an instance.
 pub(crate) enum Subject {
     /// A session with its instances, in the order of their creation.
@@ -212,11 +234,16 @@ fn instance(store: &Store, text: &str) -> Result<Option<AgentInstance>> {
 
 /// All sessions, newest first, a page at a time.
 pub(crate) fn sessions(store: &Store) -> impl Iterator<Item = Result<Session>> {
-    walk(|cursor| {
+    sessions_with(store, Deleted::Hidden)
+}
+
+fn sessions_with(store: &Store, deleted: Deleted) -> impl Iterator<Item = Result<Session>> {
+    walk(move |cursor| {
         let limit = WALKED_AT_ONCE;
         let options = ListSessions {
             limit,
             cursor,
+            deleted,
             ..ListSessions::default()
         };
         let page = store.list_sessions(&options)?;

@@ -1,17 +1,20 @@
 //! A search of the whole store for a text: which records have it, whose they are, and what stands around it.
 
+use std::sync::Arc;
+
 use runlog::{
-    ErrorKind, InstanceId, Page, Result, RunId, SessionId, Store,
+    AgentInstance, Error, ErrorKind, InstanceId, Result, RunId, SessionId, Store,
+    backend::if_supported,
     contexts::{ContextEvent, ContextEventKind},
     flows::RuntimeEvent,
-    log::{Position, ReadOptions, Record, StreamId},
-    scan::{TextQuery, searched_texts},
+    log::{Kind, Position, ReadOptions, Record, StreamId},
+    scan::{TextQuery, searched_texts, without_case},
 };
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::owners::{Owners, Topic};
+use crate::owners::{Owner, Owners, Topic};
 
 /// How many characters of an excerpt stand before the text that was found.
 const BEFORE: usize = 40;
@@ -50,10 +53,31 @@ pub(crate) struct Hit {
     pub(crate) before: usize,
 }
 
+/// A page of what was found.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct Found {
+    /// The records, in the order of the log.
+    pub(crate) items: Vec<Hit>,
+    /// The cursor of the next page, which may be there although this one has nothing; null at the end of the log.
+    pub(crate) next: Option<String>,
+    /// Records that couldn't be searched, because they are damaged.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) unreadable: Vec<Unreadable>,
+}
+
+/// Records that can't be read.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub(crate) struct Unreadable {
+    /// The place of the first of them in the log.
+    pub(crate) position: u64,
+    /// What is wrong.
+    pub(crate) detail: String,
+}
+
 /// Where to search, and how much.
 pub(crate) struct Search<'a> {
     pub(crate) text: &'a str,
-    /// Only in what is of this session.
+    /// Only in what this session shows, also of what it shares with the one it is a copy of.
     pub(crate) session: Option<SessionId>,
     /// At most so many records.
     pub(crate) limit: usize,
@@ -64,31 +88,66 @@ pub(crate) struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// One page of the records that have the text, in the order of the log. It may be empty although others follow, which its
-    /// `next` says.
-    pub(crate) async fn page(&self, store: &Store) -> Result<Page<Hit>> {
+    /// One page of the records that have the text.
+    pub(crate) async fn page(&self, store: &Store) -> Result<Found> {
         let query = TextQuery::new(self.text)?;
         let mut next = Some(self.first()?);
-        let (mut items, mut owners) = (Vec::new(), Owners::default());
+        let mut found = Found {
+            items: Vec::new(),
+            next: None,
+            unreadable: Vec::new(),
+        };
+        let (mut owners, shared) = (Owners::default(), self.shared(store).await?);
         for _ in 0..self.parts_max {
             let Some(first) = next else {
                 break;
             };
-            let part = store.search(&query, first).await?;
+            let part = match store.search(&query, first).await {
+                Err(error) if error.kind() == ErrorKind::Damaged => {
+                    found.unreadable.push(Unreadable {
+                        position: first.0,
+                        detail: error.to_string(),
+                    });
+                    let readable = store.backend().maintenance().next_readable(first.next());
+                    next = if_supported(readable.await)?.unwrap_or(Some(first.next()));
+                    continue;
+                }
+                part => part?,
+            };
             next = part.next;
             for position in part.found {
-                if items.len() == self.limit {
+                if found.items.len() == self.limit {
                     next = Some(position);
                     break;
                 }
-                items.extend(self.hit(store, &mut owners, position).await?);
+                let hit = self.hit(store, &mut owners, &shared, position).await?;
+                found.items.extend(hit);
             }
-            if items.len() == self.limit {
+            if found.items.len() == self.limit {
                 break;
             }
         }
-        let next = next.map(|next| next.0.to_string());
-        Ok(Page { items, next })
+        found.next = next.map(|next| next.0.to_string());
+        Ok(found)
+    }
+
+    /// The streams of the session in which records of others are shared, if it is a copy, with the instances whose contexts they are.
+    async fn shared(&self, store: &Store) -> Result<Vec<(StreamId, Owner)>> {
+        let Some(id) = self.session else {
+            return Ok(Vec::new());
+        };
+        let session = store.get_session(id).await?;
+        if session.is_none_or(|session| session.copied_from.is_none()) {
+            return Ok(Vec::new());
+        }
+        let of_context = |instance: AgentInstance| {
+            let stream = StreamId(instance.id.0);
+            (stream, Owner::Instance(Arc::new(instance)))
+        };
+        let instances = store.instances(id).await?.into_iter().map(of_context);
+        Ok(instances
+            .chain([(StreamId(id.0), Owner::Chat(id))])
+            .collect())
     }
 
     fn first(&self) -> Result<Position> {
@@ -102,30 +161,51 @@ impl Search<'_> {
             .ok_or_else(|| {
                 let message =
                     format!("`cursor`: {cursor:?} is not the `next` of a page of this search");
-                runlog::Error::new(ErrorKind::InvalidInput, message)
+                Error::new(ErrorKind::InvalidInput, message)
             })?;
         Ok(Position(position))
     }
 
-    /// What there is to say of a record; `None` where it is another session's, or was taken out of the store meanwhile.
+    /// What there is to say of a record; `None` where it is another session's, one of the log's own, or was taken out of the store
+    /// meanwhile.
     async fn hit(
         &self,
         store: &Store,
         owners: &mut Owners,
+        shared: &[(StreamId, Owner)],
         position: Position,
     ) -> Result<Option<Hit>> {
         let record = store.backend().maintenance().record(position).await?;
-        let Some(record) = record.filter(|record| !record.redacted) else {
+        let is_state = |record: &Record| record.kind == Kind::SNAPSHOT;
+        let has_text =
+            |record: &Record| !record.redacted && (record.kind.is_data() || is_state(record));
+        let Some(record) = record.filter(has_text) else {
             return Ok(None);
         };
-        let owner = owners.of(store, record.stream).await?;
-        let session = owner.session();
-        if self.session.is_some_and(|wanted| session != Some(wanted)) {
-            return Ok(None);
+        let (mut stream, mut owner) = (record.stream, owners.of(store, record.stream).await?);
+        if self
+            .session
+            .is_some_and(|wanted| owner.session() != Some(wanted))
+        {
+            let mut streams = shared.iter();
+            (stream, owner) = loop {
+                let Some((stream, owner)) = streams.next() else {
+                    return Ok(None);
+                };
+                if has(store, *stream, &record).await? {
+                    break (*stream, owner.clone());
+                }
+            };
         }
-        let topic = Topic::of(&owner, &record);
+        let session = owner.session();
+        let topic = match Topic::of(&owner, &record) {
+            // The state of a flow.
+            Topic::Log if matches!(owner, Owner::Run(..) | Owner::Nobody) => Topic::Flow,
+            topic => topic,
+        };
         let run = match topic {
-            Topic::Context => ContextEvent::decode(InstanceId(record.stream.0), &record)?.run_id,
+            Topic::Context => ContextEvent::decode(InstanceId(stream.0), &record)?.run_id,
+            Topic::Flow => Some(RunId(stream.0)),
             _ => owner.run(&record),
         };
         let instance = owner.instance();
@@ -141,15 +221,22 @@ impl Search<'_> {
             event_type: ContextEventKind::from_byte(record.kind.0)
                 .filter(|_| topic == Topic::Context),
             created_at_ms: record.time_ms,
-            truncated: is_truncated(store, record.stream, &record).await?,
+            truncated: !has(store, stream, &record).await?,
             excerpt,
             before,
         }))
     }
 }
 
-/// Whether a stream no longer has a record that was appended to it.
-async fn is_truncated(store: &Store, stream: StreamId, record: &Record) -> Result<bool> {
+/// Whether a stream has a record, its own or one that it shares.
+async fn has(store: &Store, stream: StreamId, record: &Record) -> Result<bool> {
+    if record.kind == Kind::SNAPSHOT {
+        let now = store
+            .backend()
+            .latest_snapshot(stream, record.sequence)
+            .await?;
+        return Ok(now.is_some_and(|now| now.position == record.position));
+    }
     let options = ReadOptions {
         first: record.sequence,
         limit: 1,
@@ -158,17 +245,18 @@ async fn is_truncated(store: &Store, stream: StreamId, record: &Record) -> Resul
     match store.backend().read(stream, options).await {
         Ok(page) => {
             let now = page.records.first().map(|now| now.position);
-            Ok(now != Some(record.position))
+            Ok(now == Some(record.position))
         }
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
 }
 
 /// What stands around a text in a record, and how many bytes of that are before the text.
 fn excerpt(record: &Record, topic: Topic, text: &str) -> Option<(String, usize)> {
-    if topic == Topic::Flow {
-        let event = RuntimeEvent::decode(&record.meta, &record.payload).ok()?;
+    if topic == Topic::Flow
+        && let Ok(event) = RuntimeEvent::decode(&record.meta, &record.payload)
+    {
         return in_json(event.json.as_str(), text);
     }
     searched_texts(record)
@@ -201,14 +289,20 @@ fn in_value(value: &Value, text: &str) -> Option<(String, usize)> {
 
 /// The first place of a text, in any case, with what stands around it.
 fn around(string: &str, text: &str) -> Option<(String, usize)> {
-    let wanted: Vec<char> = text.chars().flat_map(char::to_lowercase).collect();
-    let is_at = |at: &usize| {
-        let rest = string.get(*at..).unwrap_or_default();
-        let mut lower = rest.chars().flat_map(char::to_lowercase);
-        wanted.iter().all(|char| lower.next() == Some(*char))
+    let lower = without_case(string);
+    let in_lower = lower.find(&without_case(text))?;
+    // Characters may have another length in lower case.
+    let mut length = 0;
+    let mut is_before = |char: char| {
+        length += char.to_lowercase().map(char::len_utf8).sum::<usize>();
+        length <= in_lower
     };
-    let at = string.char_indices().map(|(at, _)| at).find(is_at)?;
-    let (head, tail) = string.split_at(at);
+    let at = string
+        .chars()
+        .take_while(|char| is_before(*char))
+        .map(char::len_utf8)
+        .sum();
+    let (head, tail) = string.split_at_checked(at)?;
     let start = head
         .char_indices()
         .rev()
@@ -229,12 +323,10 @@ mod tests {
     fn found(json: &str, text: &str) -> String {
         let (excerpt, before) = in_json(json, text).unwrap();
         let shown = &excerpt[before..];
-        let lower = |text: &str| {
-            text.chars()
-                .flat_map(char::to_lowercase)
-                .collect::<String>()
-        };
-        assert!(lower(shown).starts_with(&lower(text)), "{excerpt} {before}");
+        assert!(
+            without_case(shown).starts_with(&without_case(text)),
+            "{excerpt} {before}"
+        );
         excerpt
     }
 

@@ -8,7 +8,7 @@ use std::{fs, path::Path};
 use common::Place;
 use runlog::{
     NewMessage, NewSession, NewToolCall, SessionId,
-    blocking::Store,
+    blocking::{FlowRun, Store},
     chats::{Chat, ChatMessage, ChatRole},
     sessions::CopySession,
 };
@@ -233,4 +233,94 @@ fn a_session_is_emptied_and_what_holds_the_store_together_is_refused() {
     let page = place.expect(0, &["search", "please", "--json"]).json();
     assert!(items(&page).is_empty(), "{page:?}");
     assert!(place.expect(0, &["ls"]).out.contains("Deploy"));
+}
+
+#[test]
+fn a_copy_is_searched_with_what_it_shares_and_what_was_deleted_by_its_id() {
+    let place = Place::new();
+    let session = recorded(&place).to_string();
+    let sessions = place.expect(0, &["ls", "--json"]).json();
+    let is_copy = |one: &&Value| one["copied_from"] == session.as_str();
+    let copy = sessions.iter().find(is_copy).unwrap()["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let page = place
+        .expect(0, &["search", SECRET, "--session", &copy, "--json"])
+        .json();
+    let [hit] = items(&page)[..] else {
+        panic!("{page:?}");
+    };
+    assert_eq!(
+        (&hit["session_id"], &hit["truncated"]),
+        (&copy.as_str().into(), &false.into())
+    );
+    place.expect(0, &["chat", "delete", &session]);
+    let of_deleted = ["search", SECRET, "--session", &session[..30], "--json"];
+    assert_eq!(items(&place.expect(0, &of_deleted).json()).len(), 1);
+    place.expect(
+        0,
+        &["erase", &session[..30], "--reason", "asked to", "--yes"],
+    );
+    assert!(items(&place.expect(0, &of_deleted).json()).is_empty());
+    let of_copy = ["search", SECRET, "--session", &copy, "--json"];
+    assert!(items(&place.expect(0, &of_copy).json()).is_empty());
+}
+
+#[test]
+fn the_state_of_a_flow_is_found_and_is_not_truncated() {
+    let place = Place::new();
+    let store = Store::open(place.path("runlog-data")).unwrap();
+    let mut flow = FlowRun::create(&store, None).unwrap();
+    flow.state_mut()
+        .state
+        .insert("note".into(), "in the state".into());
+    flow.save_snapshot().unwrap();
+    let id = flow.run_id().to_string();
+    drop(flow);
+    store.close().unwrap();
+    let page = place
+        .expect(0, &["search", "in the state", "--json"])
+        .json();
+    let [hit] = items(&page)[..] else {
+        panic!("{page:?}");
+    };
+    assert_eq!(
+        (&hit["topic"], &hit["truncated"]),
+        (&"flow".into(), &false.into())
+    );
+    assert_eq!(hit["run_id"], id.as_str());
+    assert_eq!(hit["excerpt"], "in the state");
+}
+
+#[test]
+fn what_is_damaged_is_passed_over_and_told() {
+    let place = Place::new();
+    let store = Store::open(place.path("runlog-data")).unwrap();
+    let (_, agent) = store.start_session(NewSession::titled("T"), "a").unwrap();
+    let context = store.context(agent.id).unwrap();
+    for number in 0..20 {
+        context
+            .append_message(NewMessage::user(&format!("needle {number:02}")))
+            .unwrap();
+    }
+    store.close().unwrap();
+    let segment = place.path("runlog-data/00000001.seg");
+    let mut bytes = fs::read(&segment).unwrap();
+    let at = bytes
+        .windows(9)
+        .position(|some| some == b"needle 10")
+        .unwrap();
+    bytes[at] ^= 1;
+    fs::write(&segment, bytes).unwrap();
+    let said = place.expect(5, &["search", "needle", "--json"]);
+    let page = said.json();
+    assert_eq!(items(&page).len(), 19, "{page:?}");
+    assert_eq!(page[0]["unreadable"].as_array().unwrap().len(), 1);
+    let said = place.expect(5, &["search", "needle"]);
+    assert!(
+        said.err.contains("not searched: ") && said.out.contains("needle 19"),
+        "{}",
+        said.err
+    );
 }

@@ -55,7 +55,10 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         ));
     }
     let store = store::open(global)?;
-    let sessions = args.sessions.iter().map(|text| find::session(&store, text));
+    let sessions = args
+        .sessions
+        .iter()
+        .map(|text| find::session_or_deleted(&store, text));
     let sessions: Vec<Session> = sessions.collect::<Result<_>>()?;
     if !args.yes {
         ask(args, &sessions, out.is_json())?;

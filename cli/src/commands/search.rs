@@ -7,7 +7,7 @@ use crate::{
     failure::{Exit, Failure, Result},
     filters::Page,
     find,
-    output::Out,
+    output::{Out, note},
     search::{Hit, Search},
     store, table, view,
 };
@@ -23,7 +23,9 @@ backslashes; in their order in the log. What was truncated is found until a comp
 erase --position` takes a position.
 
 With --json one document: {\"items\": [{\"position\", \"topic\", \"session_id\", \"instance_id\", \"agent_name\", \"run_id\", \
-\"sequence_number\", \"event_type\", \"created_at_ms\", \"truncated\", \"excerpt\"}], \"next\": the cursor of the next page or null}.";
+\"sequence_number\", \"event_type\", \"created_at_ms\", \"truncated\", \"excerpt\"}], \"next\": the cursor of the next page or null, \"unreadable\": [{\"position\", \"detail\"}] where it is \
+damaged}.
+What is damaged is not searched: then it ends with exit code 5.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -42,7 +44,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
     let session = args.session.as_ref();
     let session = session
-        .map(|text| find::session(&store, text))
+        .map(|text| find::session_or_deleted(&store, text))
         .transpose()?;
     let search = Search {
         text: &args.text,
@@ -52,7 +54,16 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         parts_max: usize::MAX,
     };
     let page = pollster::block_on(search.page(&store.to_async()));
-    let page = page.map_err(Failure::of_argument)?;
+    let found = page.map_err(Failure::of_argument)?;
+    let exit = if found.unreadable.is_empty() {
+        Exit::Ok
+    } else {
+        Exit::Damaged
+    };
+    if out.is_json() {
+        out.value(&found)?;
+        return Ok(exit);
+    }
     let position = |hit: &Hit| hit.position.to_string();
     let session = |hit: &Hit| hit.session_id.map_or_else(String::new, |id| id.to_string());
     let agent = |hit: &Hit| hit.agent_name.clone().unwrap_or_default();
@@ -67,7 +78,12 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     columns.push((table::right("number"), &number));
     columns.push((table::left("kind", 11), &kind));
     columns.push((table::left("text", 200), &shown));
-    table::page(&page, "nothing has this text", &columns, out)
+    table::items(&found.items, "nothing has this text", &columns, out)?;
+    table::next(found.next.as_deref(), out)?;
+    for damage in &found.unreadable {
+        note(false, format!("not searched: {}", damage.detail));
+    }
+    Ok(exit)
 }
 
 fn kind(hit: &Hit) -> String {

@@ -66,7 +66,7 @@ pub use run::{
     ToolCallFold, ToolCallStatus, pause_reason, tool_calls,
 };
 pub use runlog_log::{Error, ErrorKind, Result};
-pub use search::TextQuery;
+pub use search::{TextQuery, without_case};
 pub use session::{
     AgentInstance, Catalog, CatalogEvent, Chat, ChatFields, ChatFilter, ChatList, ChatOrder,
     ChatPlace, ChatShare, Deleted, ListInstances, ListSessions, Session, SessionChanges,

@@ -9,6 +9,10 @@ use crate::{Error, Result};
 /// The longest text that can be searched for.
 const QUERY_BYTES_MAX: usize = 64 << 10;
 
+/// So many times the bytes of a payload, and so many bytes, are compared at most before it is put in lower case as a whole.
+const COMPARED_TIMES: usize = 4;
+const COMPARED_BYTES: usize = 64 << 10;
+
 /// A text to look for in payloads, in any case, also where JSON has it with backslashes: as it stands in a string, and in a
 /// string of JSON that is itself in a string, as the arguments of tool calls are; with letters as they are, or as `\u00e9`.
 ///
@@ -38,7 +42,7 @@ impl TextQuery {
                 text.len()
             )));
         }
-        let once = escaped(&text.to_lowercase())?;
+        let once = escaped(&without_case(text))?;
         let twice = escaped(&once)?;
         let is_ascii = text.is_ascii();
         let mut forms = vec![Form::new(once, is_ascii)];
@@ -62,10 +66,23 @@ impl TextQuery {
     }
 }
 
-/// A payload with the characters themselves that its writer has escaped needlessly: `é` for `\u00e9`, `/` for `\/`, also where
-/// the backslash is escaped itself. `None` where there are none.
+/// A text in which case makes no difference, as it is searched for: in lower case, with one small sigma for its two.
 ///
-/// ASCII is what Python's `json.dumps` writes by default.
+/// ```
+/// assert_eq!(runlog_model::without_case("ΟΔΟΣ 7 Ä"), "οδοσ 7 ä");
+/// ```
+pub fn without_case(text: &str) -> String {
+    let lower = text.to_lowercase();
+    if lower.contains('ς') {
+        return lower.replace('ς', "σ");
+    }
+    lower
+}
+
+/// A payload as most writers write it: `é` for `\u00e9`, `/` for `\/`, `\"` for `\u0022`, also where the backslash is escaped itself.
+/// `None` where it is so already.
+///
+/// ASCII is what Python's `json.dumps` writes by default, `\u0022` what .NET's `System.Text.Json` does.
 fn without_needless_escapes(payload: &[u8]) -> Option<Vec<u8>> {
     let is_escape = |at: usize| matches!(payload.get(at + 1), Some(b'u' | b'/'));
     let first = memchr_iter(b'\\', payload).find(|at| is_escape(*at))?;
@@ -82,12 +99,13 @@ fn without_needless_escapes(payload: &[u8]) -> Option<Vec<u8>> {
         };
         match char {
             Some(char) => {
-                // One that is escaped itself.
-                if end > 1 && plain.last() == Some(&b'\\') {
+                let mut written = escaped(char.encode_utf8(&mut [0; 4])).ok()?;
+                // One that is escaped itself, in a string in a string.
+                if plain.last() == Some(&b'\\') {
                     plain.pop();
+                    written = escaped(&written).ok()?;
                 }
-                let mut bytes = [0; 4];
-                plain.extend_from_slice(char.encode_utf8(&mut bytes).as_bytes());
+                plain.extend_from_slice(written.as_bytes());
             }
             None => plain.extend_from_slice(rest.get(..end)?),
         }
@@ -96,7 +114,7 @@ fn without_needless_escapes(payload: &[u8]) -> Option<Vec<u8>> {
     Some(plain)
 }
 
-/// The character of `\uXXXX`, or of two of them, and how many bytes they are. None for what has to be escaped in JSON.
+/// The character of `\uXXXX`, or of two of them, and how many bytes they are.
 fn unescaped(text: &[u8]) -> (Option<char>, usize) {
     let unit = |at: usize| {
         let digits = text.get(at..at + 6)?.strip_prefix(b"\\u")?;
@@ -112,9 +130,7 @@ fn unescaped(text: &[u8]) -> (Option<char>, usize) {
     };
     let mut chars = char::decode_utf16([first].into_iter().chain(second));
     match chars.next() {
-        Some(Ok(char)) if char >= ' ' && !matches!(char, '"' | '\\') => {
-            (Some(char), if char.len_utf16() == 2 { end } else { 6 })
-        }
+        Some(Ok(char)) => (Some(char), if char.len_utf16() == 2 { end } else { 6 }),
         _ => (None, 6),
     }
 }
@@ -157,13 +173,15 @@ impl Form {
                 return false;
             }
             let lower = lower.get_or_insert_with(|| {
-                Cow::Owned(String::from_utf8_lossy(payload).to_lowercase().into_bytes())
+                Cow::Owned(without_case(&String::from_utf8_lossy(payload)).into_bytes())
             });
             return memmem::find(lower, self.text.as_bytes()).is_some();
         };
         let text = self.text.as_bytes();
         let upper = byte.to_ascii_uppercase();
         let mut from = place;
+        // Where the same bytes follow each other again and again, comparing at each place takes their square.
+        let mut compared = 0;
         while let Some(rest) = payload.get(from..) {
             let found = if upper == byte {
                 memchr(byte, rest)
@@ -176,6 +194,11 @@ impl Form {
                 None => return false,
                 Some(there) if there.eq_ignore_ascii_case(text) => return true,
                 Some(_) => from += found + 1,
+            }
+            compared += text.len();
+            if compared > COMPARED_TIMES * payload.len() + COMPARED_BYTES {
+                let rest = payload.get(from - place..).unwrap_or_default();
+                return memmem::find(&rest.to_ascii_lowercase(), text).is_some();
             }
         }
         false
@@ -213,6 +236,11 @@ mod tests {
             // Its small letter is a plain `k`.
             ("300 \u{212a}", "at 300 \u{212a}"),
             ("300 \u{212a}", r#"{"x":"300 \u212a"}"#),
+            ("ΟΔΟΣ", "ΟΔΟΣΕ"),
+            ("ΟΔΟΣ", "ΟΔΟΣ.ΑΒ"),
+            ("Σ", "ΟΔΟΣ"),
+            ("οδοσ", "ΟΔΟΣ"),
+            ("οδος", "ΟΔΟΣΕ"),
         ] {
             assert!(finds(query, payload), "{query} in {payload}");
         }
@@ -244,6 +272,13 @@ mod tests {
             ("a/b", r#"{"x":"A\/b"}"#),
             ("a/b", r#"{"x":"{\"y\":\"a\\/b\"}"}"#),
             ("<b>", r#"{"x":"\u003cb\u003E"}"#),
+            ("say \"hi\"", r#"{"x":"say \u0022hi\u0022"}"#),
+            ("say \"hi\"", r#"{"x":"{\"y\":\"say \\u0022hi\\u0022\"}"}"#),
+            ("a\nb", r#"{"x":"a\u000ab"}"#),
+            ("a\nb", r#"{"x":"{\"y\":\"a\\u000Ab\"}"}"#),
+            ("a\\b", r#"{"x":"a\u005cb"}"#),
+            ("a\u{8}b", r#"{"x":"a\u0008b"}"#),
+            ("a\u{1}b", r#"{"x":"a\u0001b"}"#),
         ] {
             assert!(finds(query, payload), "{query} in {payload}");
         }
@@ -256,6 +291,15 @@ mod tests {
             assert!(!finds(query, payload), "{query} in {payload}");
         }
         assert!(finds("a\u{1}b", r#"{"x":"a\u0001b\u00e9"}"#));
+    }
+
+    #[test]
+    fn a_text_that_is_nearly_there_at_every_place_is_looked_for_in_one_pass() {
+        let (query, nearly) = ("a".repeat(20_000), "a".repeat(19_999) + "b");
+        let payload = nearly.repeat(200);
+        assert!(!finds(&query, &payload));
+        assert!(finds(&query, &format!("{payload}A{query}")));
+        assert!(!finds(&format!("{query}b"), &"a".repeat(2_000_000)));
     }
 
     #[test]

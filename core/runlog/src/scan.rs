@@ -4,7 +4,7 @@
 use runlog_log::{Kind, Position, Record, StreamId};
 use runlog_model::{ChatEvent, kinds, new_texts_of_snapshot};
 
-pub use runlog_model::{EventSummary, TextQuery, TokenUsage};
+pub use runlog_model::{EventSummary, TextQuery, TokenUsage, without_case};
 
 use crate::{Result, Store, contexts::ContextEventKind};
 
@@ -105,7 +105,8 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// Those of reading the store.
+    /// Those of reading the store, where a page begins: what was found before that is a page of its own. A search goes on behind
+    /// damage at [`next_readable`](runlog_log::Maintenance::next_readable).
     pub async fn search(&self, query: &TextQuery, first: Position) -> Result<SearchPage> {
         let mut page = SearchPage {
             found: Vec::new(),
@@ -115,7 +116,11 @@ impl Store {
         while bytes < SEARCH_BYTES
             && let Some(first) = page.next
         {
-            let read = self.backend().scan(first, PAGE_RECORDS).await?;
+            let read = match self.backend().scan(first, PAGE_RECORDS).await {
+                // What was found is told first: the next page begins with what can't be read.
+                Err(_) if bytes > 0 => break,
+                read => read?,
+            };
             for record in &read.records {
                 bytes += record.payload.len();
                 if is_in(query, record) {

@@ -1,11 +1,11 @@
 //! The store as a whole.
 
-use runlog::{Page, SessionId, Store, log::Stat};
+use runlog::{SessionId, Store, log::Stat};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::{
-    search::{Hit, Search},
+    search::{Found, Search},
     serve::{
         endpoint::{Endpoint, NoPath, NoQuery, get},
         problem::{Answer, Problem},
@@ -53,7 +53,7 @@ const fn usual_limit() -> usize {
     50
 }
 
-async fn search(store: Store, _: NoPath, options: SearchOptions) -> Answer<Page<Hit>> {
+async fn search(store: Store, _: NoPath, options: SearchOptions) -> Answer<Found> {
     if options.limit == 0 {
         let detail = "a page of 0 records finds nothing; give a `limit` of 1 or more";
         return Err(Problem::invalid(detail));
