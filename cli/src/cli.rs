@@ -32,7 +32,7 @@ Exit codes:
   4  something is there already, the store is in use, or a run's status or steps
      forbid it
   5  the store is damaged; see `runlog verify`
-  6  imported or exported, but not everything
+  6  imported, exported or erased, but not everything
   7  the agent that was run ended with a failure
   8  the agent that was run has taken all its steps, and its run is paused
   128 + n  ended by signal n (130: Ctrl-C)

@@ -25,6 +25,8 @@ elsewhere it needs --yes.
 Not erased are titles, names and metadata of sessions, which are named when it is done, summaries and flows of runs, backups and exports. \
 Stopped half-way, call it again. `runlog search` finds positions.
 
+Where a segment couldn't be rewritten, so that the bytes may be on the disk still, it ends with exit code 6.
+
 With --json: {\"store\", \"dry_run\": false, \"records\", \"is_gone\", \"compaction\"}, with the fields of `runlog compact` in the last.";
 
 #[derive(clap::Args)]
@@ -54,15 +56,13 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             "nothing is named to be erased; give a SESSION, --position N or --message ID",
         ));
     }
-    let store = store::open(global)?;
-    let sessions = args
-        .sessions
-        .iter()
-        .map(|text| find::session_or_deleted(&store, text));
-    let sessions: Vec<Session> = sessions.collect::<Result<_>>()?;
     if !args.yes {
-        ask(args, &sessions, out.is_json())?;
+        // Other processes may write until there is an answer.
+        let reader = store::open_read_only(global)?;
+        ask(args, &sessions_of(args, &reader)?, out.is_json())?;
     }
+    let store = store::open(global)?;
+    let sessions = sessions_of(args, &store)?;
     let what = Erase {
         sessions: sessions.iter().map(|session| session.id).collect(),
         messages: args.messages.clone(),
@@ -71,11 +71,19 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     };
     let done = erase(&store, &what, out.is_json())?;
     store.close()?;
-    let exit = out.report(global, false, done, print)?;
+    let is_gone = done.is_gone;
+    out.report(global, false, done, print)?;
     for session in &sessions {
         note_kept(session, out.is_json());
     }
-    Ok(exit)
+    Ok(if is_gone { Exit::Ok } else { Exit::Partial })
+}
+
+fn sessions_of(args: &Args, store: &Store) -> Result<Vec<Session>> {
+    let found = args.sessions.iter();
+    found
+        .map(|text| find::session_or_deleted(store, text))
+        .collect()
 }
 
 /// Names the texts of a session that an erasure leaves.

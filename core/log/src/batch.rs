@@ -380,6 +380,8 @@ pub struct Snapshot {
     pub meta: Bytes,
     /// The state.
     pub payload: Bytes,
+    /// How many newer ones, at or before the sequence that was asked for, were redacted.
+    pub redacted_since: u32,
 }
 
 /// The order of a read.

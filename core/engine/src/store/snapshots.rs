@@ -61,6 +61,7 @@ fn find(shared: &Shared, stream: &StreamId, at_or_before: Sequence) -> Result<Op
             time_ms: segment.header.time_ms(header.time_delta_ms),
             meta,
             payload,
+            redacted_since: u32::try_from(redacted.len()).unwrap_or(u32::MAX),
         }));
     }
 }

@@ -31,7 +31,7 @@ pub struct Resumed {
     pub running: Vec<RunningNode>,
     /// The sequence of the `flow:resumed` event.
     pub sequence: u64,
-    /// How many states that were saved later can't be read any more, because one that they differ from was redacted, lost,
+    /// How many states that were saved later can't be read any more, because they or one that they differ from was redacted, lost,
     /// or replaced by a snapshot of the caller's own: nodes that had ended by then may be run again. The event has it as
     /// `unreadableStates` where it isn't 0.
     pub unreadable_states: u32,

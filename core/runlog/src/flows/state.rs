@@ -52,7 +52,7 @@ pub(crate) struct SavedState {
 }
 
 /// The newest run snapshot at or before a sequence. Other snapshots in the same stream are skipped, and those that can't be
-/// read any more, because one that they differ from was redacted, lost, or replaced by another snapshot: they are counted.
+/// read any more, because they or one that they differ from was redacted, lost, or replaced by another snapshot: they are counted.
 pub(crate) async fn load_snapshot(
     store: &Store,
     run: RunId,
@@ -66,6 +66,7 @@ pub(crate) async fn load_snapshot(
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
+        unreadable += snapshot.redacted_since;
         if RunSnapshot::is_one(&snapshot.meta) {
             if let Some(state) = whole_state(store, run, &snapshot).await? {
                 return Ok(Some(SavedState {

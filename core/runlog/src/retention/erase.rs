@@ -9,7 +9,7 @@ use runlog_log::{
     Batch, CompactOptions, CompactProgress, Compaction, Op, Position, ReadOptions, Record,
     StreamId, if_supported,
 };
-use runlog_model::{EncodedEvent, RunId, RunStatus, SessionId, kinds};
+use runlog_model::{ChatEvent, EncodedEvent, RunId, RunStatus, SessionId, kinds};
 use serde::{Deserialize, Serialize};
 
 use super::dismissed::dismissals;
@@ -43,7 +43,7 @@ pub struct Erase {
     pub sessions: Vec<SessionId>,
     /// These messages of chats, by their ids.
     pub messages: Vec<String>,
-    /// The records at these positions of the log. Entries of the store's lists, and what says how a run went, are refused: without
+    /// The records at these positions of the log; of a version of a chat's message all versions. Entries of the store's lists, and what says how a run went, are refused: without
     /// them what they are of couldn't be found, or read. So are deletions of a chat's messages, which would be there again.
     pub positions: Vec<u64>,
     /// Why, for readers that find the records empty. It must not say what was erased.
@@ -117,10 +117,11 @@ impl Store {
         for message_id in &what.messages {
             self.chats().check_is_known(message_id).await?;
         }
+        let versions = self.messages_with_versions_at(&what.positions).await?;
         let before = self.backend().redactions();
         let mut positions: BTreeSet<u64> = what.positions.iter().copied().collect();
         positions.extend(self.positions_of(&what.sessions).await?);
-        for message_id in &what.messages {
+        for message_id in what.messages.iter().chain(&versions) {
             self.chats().erase_message(message_id, &what.reason).await?;
         }
         let positions: Vec<Position> = positions.into_iter().map(Position).collect();
@@ -202,6 +203,32 @@ impl Store {
              it, or delete its session"
         );
         Err(Error::invalid(message))
+    }
+
+    /// The messages of chats of which there are versions at these positions. All versions go together: without its first one a
+    /// message isn't there any more, and without its last one it would say what it said before.
+    async fn messages_with_versions_at(&self, positions: &[u64]) -> Result<BTreeSet<String>> {
+        let mut messages = BTreeSet::new();
+        for position in positions {
+            let page = self.backend().scan(Position(*position), 1).await?;
+            let found = page.records.first();
+            let Some(record) = found.filter(|record| {
+                record.position.0 == *position && !record.redacted && record.kind.is_data()
+            }) else {
+                continue;
+            };
+            let event = ChatEvent::decode(record.kind.0, &record.meta, &record.payload);
+            let id = match event {
+                Ok(ChatEvent::MessageSaved(message)) => message.message_id,
+                Ok(ChatEvent::MessageUpdated { message_id, .. }) => message_id,
+                _ => continue,
+            };
+            // One of a chat that was deleted is in no list: its version goes by itself.
+            if self.chats().check_is_known(&id).await.is_ok() {
+                messages.insert(id);
+            }
+        }
+        Ok(messages)
     }
 
     /// The positions of all content of some sessions.
