@@ -317,6 +317,22 @@ fn what_is_damaged_is_passed_over_and_told() {
     let page = said.json();
     assert_eq!(items(&page).len(), 19, "{page:?}");
     assert_eq!(page[0]["unreadable"].as_array().unwrap().len(), 1);
+    // Of another record the bytes can't be taken off the disk: its segment stays as it is.
+    let first = items(&page)[0]["position"].to_string();
+    let erase = [
+        "erase",
+        "--position",
+        &first,
+        "--reason",
+        "r",
+        "--yes",
+        "--json",
+    ];
+    let done = place.expect(6, &erase).json();
+    assert_eq!(
+        (&done[0]["records"], &done[0]["is_gone"]),
+        (&1.into(), &false.into())
+    );
     let said = place.expect(5, &["search", "needle"]);
     assert!(
         said.err.contains("not searched: ") && said.out.contains("needle 19"),

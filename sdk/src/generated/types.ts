@@ -503,9 +503,9 @@ export interface Erase {
   /** These messages of chats, by their ids. */
   messages?: readonly string[] | undefined;
   /**
-   * The records at these positions of the log. Entries of the store's lists, and what says how a run went, are refused:
-   * without them what they are of couldn't be found, or read. So are deletions of a chat's messages, which would be
-   * there again.
+   * The records at these positions of the log; of a version of a chat's message all versions. Entries of the store's
+   * lists, and what says how a run went, are refused: without them what they are of couldn't be found, or read. So are
+   * deletions of a chat's messages, which would be there again.
    */
   positions?: readonly number[] | undefined;
   /** Why, for readers that find the records empty. It must not say what was erased. */
@@ -1430,9 +1430,9 @@ export interface Resumed {
   /** The sequence of the `flow:resumed` event. */
   sequence: number;
   /**
-   * How many states that were saved later can't be read any more, because one that they differ from was redacted, lost,
-   * or replaced by a snapshot of the caller's own: nodes that had ended by then may be run again. The event has it as
-   * `unreadableStates` where it isn't 0.
+   * How many states that were saved later can't be read any more, because they or one that they differ from was
+   * redacted, lost, or replaced by a snapshot of the caller's own: nodes that had ended by then may be run again. The
+   * event has it as `unreadableStates` where it isn't 0.
    */
   unreadableStates: number;
 }
@@ -1564,7 +1564,10 @@ export interface Run {
   completedAtMs?: number;
   /** When it was made: milliseconds since 1970-01-01 UTC. */
   createdAtMs: number;
-  /** How long it ran, until it paused or ended. */
+  /**
+   * How long it ran, until it paused or ended; of one whose process died, until the last record of it or of its
+   * context.
+   */
   durationMs?: number;
   /** Why it failed. */
   errorMessage?: string;
@@ -1649,7 +1652,10 @@ export interface RunSummary {
   completedAtMs?: number;
   /** When it was made: milliseconds since 1970-01-01 UTC. */
   createdAtMs: number;
-  /** How long it ran, until it paused or ended. */
+  /**
+   * How long it ran, until it paused or ended; of one whose process died, until the last record of it or of its
+   * context.
+   */
   durationMs?: number;
   /** Its id. */
   id: RunId;
