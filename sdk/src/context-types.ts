@@ -10,12 +10,13 @@ import { splitContents, unpackContents } from "./packed.js";
  */
 export type MessageRole = Role | "developer" | "function" | "model";
 
+// In this order: of a role that is misspelt, the compiler says what a message lacks, not what an item does.
 /**
  * A message as a provider writes it, in the form of any that docs/model.md lists. An object is kept as `JSON.stringify` writes it; a
  * {@link RawJson}, or JSON in UTF-8, byte for byte. One whose role isn't known when it is compiled goes through
  * {@link RawJson.from}.
  */
-export type MessageInput = RawJson | Uint8Array | MessageObject | ResponseItem | Pick<MessageObject, "role">;
+export type MessageInput = RawJson | Uint8Array | ResponseItem | MessageObject | Pick<MessageObject, "role">;
 
 /** An item of OpenAI's Responses that has no role. */
 export interface ResponseItem {

@@ -154,6 +154,7 @@ class View {
     // Somebody who goes back and forth quickly is on the way somewhere else by now.
     if (lane === undefined || arrival !== this.#arrivals) return;
     if (before !== undefined && before.id !== laneId) this.#remember();
+    this.#tellLost([]);
     if (before?.lanes.some((one) => one.id === laneId) !== true) {
       this.filter = noFilter();
       this.compareWith = undefined;
