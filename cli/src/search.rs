@@ -42,7 +42,7 @@ pub(crate) struct Hit {
     pub(crate) sequence_number: u64,
     /// What kind of event it is, where it is one of a context.
     pub(crate) event_type: Option<ContextEventKind>,
-    /// When it was appended: milliseconds since 1970-01-01 UTC.
+    /// When an event happened, or another record was appended: milliseconds since 1970-01-01 UTC.
     pub(crate) created_at_ms: u64,
     /// Whether its stream was truncated before it. The log has it until it is compacted; copies may go on to share it.
     pub(crate) truncated: bool,
@@ -203,10 +203,13 @@ impl Search<'_> {
             Topic::Log if matches!(owner, Owner::Run(..) | Owner::Nobody) => Topic::Flow,
             topic => topic,
         };
-        let run = match topic {
-            Topic::Context => ContextEvent::decode(InstanceId(stream.0), &record)?.run_id,
-            Topic::Flow => Some(RunId(stream.0)),
-            _ => owner.run(&record),
+        let (run, created_at_ms) = match topic {
+            Topic::Context => {
+                let event = ContextEvent::decode(InstanceId(stream.0), &record)?;
+                (event.run_id, event.created_at_ms)
+            }
+            Topic::Flow => (Some(RunId(stream.0)), record.time_ms),
+            _ => (owner.run(&record), record.time_ms),
         };
         let instance = owner.instance();
         let (excerpt, before) = excerpt(&record, topic, self.text).unwrap_or_default();
@@ -220,7 +223,7 @@ impl Search<'_> {
             sequence_number: record.sequence.0,
             event_type: ContextEventKind::from_byte(record.kind.0)
                 .filter(|_| topic == Topic::Context),
-            created_at_ms: record.time_ms,
+            created_at_ms,
             truncated: !has(store, stream, &record).await?,
             excerpt,
             before,

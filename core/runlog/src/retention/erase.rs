@@ -29,6 +29,10 @@ const COURSE: [u8; 6] = [
     kinds::COMMANDS_TAKEN,
 ];
 
+/// What has no content of its own: the mark of a copied chat, which its messages' ids are made from, and deletions of messages,
+/// which would be there again, where they are another chat's that this one was copied from.
+const BARE: [u8; 2] = [kinds::CHAT_COPIED, kinds::MESSAGES_DELETED];
+
 /// How many records are redacted in one batch.
 const BATCH: usize = 10_000;
 /// How many records of the log are looked at together.
@@ -43,8 +47,9 @@ pub struct Erase {
     pub sessions: Vec<SessionId>,
     /// These messages of chats, by their ids.
     pub messages: Vec<String>,
-    /// The records at these positions of the log; of a version of a chat's message all versions. Entries of the store's lists, and what says how a run went, are refused: without
-    /// them what they are of couldn't be found, or read. So are deletions of a chat's messages, which would be there again.
+    /// The records at these positions of the log; of a version of a chat's message all versions. Entries of the store's lists, and
+    /// what says how a run went, are refused: without them what they are of couldn't be found, or read. So are deletions of a
+    /// chat's messages, which would be there again.
     pub positions: Vec<u64>,
     /// Why, for readers that find the records empty. It must not say what was erased.
     pub reason: String,
@@ -68,8 +73,9 @@ impl Store {
     /// they are gone. The records keep their places, empty, and the sessions are kept. This can't be undone.
     ///
     /// **Copies lose it, too**: a record that a session shares with the one it was copied from, or with its copies, is
-    /// erased in all of them, also one that the session itself was truncated before. Not erased are titles, names and metadata of sessions, the summaries and the flows of
-    /// runs, backups, exports, and data of deleted files that the device itself still holds.
+    /// erased in all of them, also one that the session itself was truncated before. Not erased are titles, names and metadata of
+    /// sessions, the summaries and the flows of runs, backups, exports, and data of deleted files that the device itself still
+    /// holds.
     ///
     /// It blocks the thread while it compacts. Durable when it returns. After an error or a crash, call it again:
     /// redacted records stay redacted, and the compaction erases them.
@@ -309,7 +315,7 @@ impl Store {
     }
 }
 
-/// Whether a record has content that can be redacted. The mark of a copied chat has none, and is needed for its messages' ids.
+/// Whether a record has content that can be redacted.
 fn has_content(record: &Record) -> bool {
-    record.kind.is_data() && !record.redacted && record.kind.0 != kinds::CHAT_COPIED
+    record.kind.is_data() && !record.redacted && !BARE.contains(&record.kind.0)
 }
