@@ -920,3 +920,24 @@ fn an_agent_that_ctrl_c_ends_before_runlog_gets_it_leaves_a_run_that_can_be_resu
         assert_eq!(shown[0]["status"], "paused", "{ends}: {said:?}");
     }
 }
+
+#[test]
+fn the_shortest_agent_is_recorded_and_goes_on_from_a_copy() {
+    let place = Place::new();
+    let agent = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/agent.sh");
+    let agent = agent.canonicalize().unwrap().to_str().unwrap().to_owned();
+    place.expect(0, &["run", "--name", "s", "--message", "Hi.", "--", &agent]);
+    assert!(place.expect(0, &["show", "s"]).out.contains("Hello."));
+    place.expect(0, &["run", "--copy", "s", "--to-point", "1", "--", &agent]);
+    place.expect(
+        0,
+        &["run", "--overwrite", "s", "--from-point", "1", "--", &agent],
+    );
+    let runs = place.expect(0, &["runs", "--json"]).json();
+    let runs = runs[0]["items"].as_array().unwrap();
+    assert_eq!(runs.len(), 3);
+    assert!(
+        runs.iter().all(|run| run["status"] == "completed"),
+        "{runs:?}"
+    );
+}
