@@ -3,8 +3,11 @@
 import type { LogIndex } from "./index.js";
 import type { Lane, Session } from "./model.js";
 
+/** An id by its beginning, which is that of other ids of the same minute, and its end. */
+const shortId = (id: string) => `${id.slice(0, 8)}…${id.slice(-4)}`;
+
 export function sessionTitle(session: Session): string {
-  return session.title ?? session.name ?? `session ${session.id.slice(0, 8)}`;
+  return session.title ?? session.name ?? `session ${shortId(session.id)}`;
 }
 
 /** The session of a lane that is a copy, if nobody gave it a title of its own: then its name, or where it was made, tells it from its
@@ -22,9 +25,9 @@ function untitledCopy(index: LogIndex, lane: Lane): { session: Session; root: La
 /** What the session of a lane is called. A copy has the title of its source unless it was given one: its name, or where it was
  * made, stands before it then, where a narrow list doesn't cut it off. */
 export function titleOf(index: LogIndex, lane: Lane): string {
-  if (lane.flowStatus !== undefined) return `flow ${lane.id.slice(0, 8)}`;
+  if (lane.flowStatus !== undefined) return `flow ${shortId(lane.id)}`;
   const session = index.sessions.get(lane.sessionId ?? "");
-  if (session === undefined) return `session ${(lane.sessionId ?? lane.id).slice(0, 8)}`;
+  if (session === undefined) return `session ${shortId(lane.sessionId ?? lane.id)}`;
   const copy = untitledCopy(index, lane);
   const title = sessionTitle(session);
   return copy === undefined ? title : `${copy.name ?? `fork at #${copy.root.forkAt}${endOfId(index, copy.session, copy.root)}`} · ${title}`;
