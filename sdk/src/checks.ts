@@ -109,7 +109,7 @@ export function optionsOf<T extends object>(options: T, names: readonly (keyof T
   const given = fieldsOf(options, "what is asked for beside it");
   for (const name of Object.keys(given)) {
     if ((names as readonly string[]).includes(name)) continue;
-    throw invalid(`no option ${shown(name)} is known here, but ${names.join(", ")}`);
+    throw invalid(`\`${name}\` is not a field that is known here; known are ${names.map((known) => `\`${known}\``).join(", ")}`);
   }
   return given;
 }

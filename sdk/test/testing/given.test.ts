@@ -21,12 +21,12 @@ function refusal(call: () => unknown): string {
   throw new Error("it was taken");
 }
 
-const NODE_OPTIONS = "queryFn, options, resumeWith, now";
+const NODE_OPTIONS = "`queryFn`, `options`, `resumeWith`, `now`";
 
 test.each<Wrong>([
-  [{ queryFunction: telling() }, `no option "queryFunction" is known here, but ${NODE_OPTIONS}`],
-  [{ queryFn: telling(), resumWith: "resume" }, `no option "resumWith" is known here, but ${NODE_OPTIONS}`],
-  [{ maxTurns: 3 }, `no option "maxTurns" is known here, but ${NODE_OPTIONS}`],
+  [{ queryFunction: telling() }, `\`queryFunction\` is not a field that is known here; known are ${NODE_OPTIONS}`],
+  [{ queryFn: telling(), resumWith: "resume" }, `\`resumWith\` is not a field that is known here; known are ${NODE_OPTIONS}`],
+  [{ maxTurns: 3 }, `\`maxTurns\` is not a field that is known here; known are ${NODE_OPTIONS}`],
   [{ queryFn: 5 }, "`queryFn` must be a function, not 5"],
   [{ queryFn: null }, "`queryFn` must be a function, not null"],
   [{ queryFn: Promise.resolve(telling()) }, "`queryFn` is a promise: await it"],
@@ -55,7 +55,7 @@ test.each<Wrong>([
   [{ fixtures: 5 }, "`fixtures` must be an object, not 5: what loadFixtures gives"],
   [{ fixtures: [] }, "`fixtures` must be an object, not a list: what loadFixtures gives"],
   [{ fixtures: Promise.resolve({}) }, "`fixtures` is a promise: await it"],
-  [{ fixture: {} }, 'no option "fixture" is known here, but fixtures, callsMade, strict'],
+  [{ fixture: {} }, '`fixture` is not a field that is known here; known are `fixtures`, `callsMade`, `strict`'],
   [{ fixtures: { calls: [one] } }, '`fixtures` isn\'t right: calls is [{"input":'],
   [{ fixtures: { n: {} } }, '`fixtures` isn\'t right: n has no "calls"; add it'],
   [{ fixtures: { n: { calls: [{ ...one, output: {} }] } } }, '`fixtures` isn\'t right: n.calls[0].output has no "text"; add it'],
@@ -84,7 +84,7 @@ test.each<Wrong>([
   [[undefined, { output: "x" }], "what recordFixtures wraps must be a function, not undefined"],
   [[Promise.resolve(telling()), { output: "x" }], "what recordFixtures wraps is a promise: await it"],
   [[telling(), "x"], 'what recordFixtures is given beside it must be an object, not "x"'],
-  [[telling(), { outptu: "x" }], 'no option "outptu" is known here, but output, nodeId, append, redact'],
+  [[telling(), { outptu: "x" }], '`outptu` is not a field that is known here; known are `output`, `nodeId`, `append`, `redact`'],
   [[telling(), { output: 5 }], "`output` must be text, not 5"],
   [[telling(), { output: "x", nodeId: 5 }], "`nodeId` must be text or a function, not 5"],
   [[telling(), { output: "x", append: 1 }], "`append` must be true or false, not 1"],
@@ -106,12 +106,12 @@ describe("a node's run", () => {
   beforeAll(async () => void (store = await openInMemory()));
   afterAll(() => store.close());
 
-  const INPUT = "nodeId, prompt, sessionId, runId, options, inject, signal";
+  const INPUT = "`nodeId`, `prompt`, `sessionId`, `runId`, `options`, `inject`, `signal`";
   const right = { nodeId: "n", prompt: "x" };
 
   test.each<Wrong>([
-    [{ nodeId: "n", promt: "x" }, `no option "promt" is known here, but ${INPUT}`],
-    [{ ...right, sesionId: "s" }, `no option "sesionId" is known here, but ${INPUT}`],
+    [{ nodeId: "n", promt: "x" }, `\`promt\` is not a field that is known here; known are ${INPUT}`],
+    [{ ...right, sesionId: "s" }, `\`sesionId\` is not a field that is known here; known are ${INPUT}`],
     [{ nodeId: "n" }, "`prompt` must be text or a list of messages, not undefined"],
     [{ nodeId: "n", prompt: 5 }, "`prompt` must be text or a list of messages, not 5"],
     [{ nodeId: "n", prompt: ["x"] }, '`prompt[0]` must be an object, not "x"'],
