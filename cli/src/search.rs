@@ -46,7 +46,8 @@ pub(crate) struct Hit {
     pub(crate) created_at_ms: u64,
     /// Whether its stream was truncated before it. The log has it until it is compacted; copies may go on to share it.
     pub(crate) truncated: bool,
-    /// The text with what stands around it; empty where it isn't in one place, as where it spans values of JSON.
+    /// The text with what stands around it; empty where it isn't in one place, as where it spans values of JSON, and where a content
+    /// of more than 8 MiB has it with backslashes.
     pub(crate) excerpt: String,
     /// How many bytes of the excerpt stand before the text.
     #[serde(skip)]
