@@ -56,13 +56,17 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             "nothing is named to be erased; give a SESSION, --position N or --message ID",
         ));
     }
-    if !args.yes {
-        // Other processes may write until there is an answer.
-        let reader = store::open_read_only(global)?;
-        ask(args, &sessions_of(args, &reader)?, out.is_json())?;
-    }
+    // Other processes may write until there is an answer, which is for the sessions that were named then: `@last` is another one
+    // once somebody has begun one.
+    let asked = match args.yes {
+        true => None,
+        false => Some(ask(args, &store::open_read_only(global)?, out.is_json())?),
+    };
     let store = store::open(global)?;
-    let sessions = sessions_of(args, &store)?;
+    let sessions = match asked {
+        Some(sessions) => sessions,
+        None => sessions_of(args, &store)?,
+    };
     let what = Erase {
         sessions: sessions.iter().map(|session| session.id).collect(),
         messages: args.messages.clone(),
@@ -106,18 +110,19 @@ fn note_kept(session: &Session, is_json: bool) {
     }
 }
 
-/// An error unless somebody at a terminal says yes.
-fn ask(args: &Args, sessions: &[Session], is_json: bool) -> Result<()> {
+/// The sessions that are named; an error unless somebody at a terminal says yes.
+fn ask(args: &Args, store: &Store, is_json: bool) -> Result<Vec<Session>> {
     if is_json || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(Failure::usage(
             "what is erased is gone for good, from copies too; give --yes where nobody can be asked",
         ));
     }
+    let asked = sessions_of(args, store)?;
     let named = |session: &Session| match &session.title {
         Some(title) => format!("{} ({})", session.id, text::one_line(title, 60)),
         None => session.id.to_string(),
     };
-    let sessions = sessions
+    let sessions = asked
         .iter()
         .map(|session| format!("all of session {}", named(session)));
     let messages = args
@@ -144,7 +149,7 @@ fn ask(args: &Args, sessions: &[Session], is_json: bool) -> Result<()> {
         .read_line(&mut answer)
         .map_err(|error| unasked(&error))?;
     if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
-        return Ok(());
+        return Ok(asked);
     }
     Err(Failure::other("nothing was erased"))
 }

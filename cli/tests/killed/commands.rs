@@ -72,7 +72,7 @@ fn a_copy_without_a_name_is_made_again_but_not_unsaid() {
         let before = copies(&again.before);
         assert_eq!(copies(&again.after), before + 1, "{}", again.at);
         assert_eq!(
-            again.said.err.contains("another copy"),
+            again.said.err.contains("nothing was added to it"),
             before == 1,
             "{}",
             again.at
