@@ -234,23 +234,22 @@ impl Search<'_> {
 
 /// Whether a stream has a record, its own or one that it shares.
 async fn has(store: &Store, stream: StreamId, record: &Record) -> Result<bool> {
-    if record.kind == Kind::SNAPSHOT {
-        let now = store
-            .backend()
-            .latest_snapshot(stream, record.sequence)
-            .await?;
-        return Ok(now.is_some_and(|now| now.position == record.position));
-    }
-    let options = ReadOptions {
-        first: record.sequence,
-        limit: 1,
-        ..ReadOptions::default()
+    let backend = store.backend();
+    let found = if record.kind == Kind::SNAPSHOT {
+        let snapshot = backend.latest_snapshot(stream, record.sequence).await;
+        snapshot.map(|found| found.map(|found| found.position))
+    } else {
+        let options = ReadOptions {
+            first: record.sequence,
+            limit: 1,
+            ..ReadOptions::default()
+        };
+        let page = backend.read(stream, options).await;
+        page.map(|page| page.records.first().map(|found| found.position))
     };
-    match store.backend().read(stream, options).await {
-        Ok(page) => {
-            let now = page.records.first().map(|now| now.position);
-            Ok(now == Some(record.position))
-        }
+    match found {
+        Ok(position) => Ok(position == Some(record.position)),
+        // A context or a chat has no stream before its first record.
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }

@@ -279,6 +279,16 @@ fn the_state_of_a_flow_is_found_and_is_not_truncated() {
     let id = flow.run_id().to_string();
     drop(flow);
     store.close().unwrap();
+    // Of a copy without a chat.
+    let store = Store::open(place.path("runlog-data")).unwrap();
+    let (session, _) = store.start_session(NewSession::titled("T"), "a").unwrap();
+    let copy = store
+        .copy_session(session.id, &CopySession::default())
+        .unwrap();
+    store.close().unwrap();
+    let copy = copy.session.id.to_string();
+    let of_copy = ["search", "in the state", "--session", &copy, "--json"];
+    assert!(items(&place.expect(0, &of_copy).json()).is_empty());
     let page = place
         .expect(0, &["search", "in the state", "--json"])
         .json();
