@@ -167,8 +167,7 @@ impl Search<'_> {
         Ok(Position(position))
     }
 
-    /// What there is to say of a record; `None` where it is another session's, one of the log's own, or was taken out of the store
-    /// meanwhile.
+    /// What there is to say of a record; `None` where it is another session's, or was taken out of the store meanwhile.
     async fn hit(
         &self,
         store: &Store,
@@ -177,10 +176,7 @@ impl Search<'_> {
         position: Position,
     ) -> Result<Option<Hit>> {
         let record = store.backend().maintenance().record(position).await?;
-        let is_state = |record: &Record| record.kind == Kind::SNAPSHOT;
-        let has_text =
-            |record: &Record| !record.redacted && (record.kind.is_data() || is_state(record));
-        let Some(record) = record.filter(has_text) else {
+        let Some(record) = record.filter(|record| !record.redacted) else {
             return Ok(None);
         };
         let (mut stream, mut owner) = (record.stream, owners.of(store, record.stream).await?);
