@@ -316,8 +316,9 @@ export class Store extends StoreSessions implements AsyncDisposable {
    * be undone. Titles, names and metadata of sessions, summaries and flows of runs, backups and exports aren't erased.
    *
    * @throws {@link RunlogError} `invalid_input` where nothing is named, the reason is empty, or a position is of what says how a run
-   * went or of an entry of the store's lists, which nothing could be found without; `not_found` for a session or a
-   * message that isn't there; `wrong_status` for a session with a run at work or a request under way; and those of {@link compact}.
+   * went or of an entry of the store's lists, which nothing could be found without; `not_found` for a session, a
+   * message or a position that isn't there; `wrong_status` for a session with a run at work or a request under way. Nothing was erased
+   * then. And those of {@link compact}, where the content is out of every read: the same call erases its bytes.
    *
    * @example
    * ```ts
