@@ -39,7 +39,7 @@ test.each<[string, () => WasmSource | Promise<WasmSource>]>([
 });
 
 test("what isn't known, is no worker, or is one of somebody else's is refused", async () => {
-  expect((await failure(init({ wasmUrl: address } as never), "invalid_input")).message).toContain('"wasmUrl"');
+  expect((await failure(init({ wasmUrl: address } as never), "invalid_input")).message).toContain("`wasmUrl` is not a field that is known here");
   expect((await failure(init({ worker: "worker.js" } as never), "invalid_input")).message).toContain("give a Worker, or false");
   await failure(init([address] as never), "invalid_input");
   expect((await failure(init({ wasm: Promise.resolve(address) as never, worker: newWorker() }), "invalid_input")).message).toBe("`wasm` is a promise; await it");
