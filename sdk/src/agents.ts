@@ -10,7 +10,7 @@ import type { Updates } from "./updates.js";
 export type NewAgent = Omit<NewAgentDefinition, "createdAtMs" | "updatedAtMs">;
 
 /** What the options of a call are, for its errors. */
-const BESIDE = "what is asked for beside it";
+const OPTIONS = "the options";
 
 /**
  * The definitions of agents. Got from {@link Store.agents}.
@@ -58,7 +58,7 @@ export class Agents {
     updates: Updates<AgentDefinition>,
     options: { project?: string | undefined } = {},
   ): Promise<AgentDefinition> {
-    return await this.#handle.value("updateAgent", withOptions({ name, updates }, options, BESIDE));
+    return await this.#handle.value("updateAgent", withOptions({ name, updates }, options, OPTIONS));
   }
 
   /**
@@ -68,12 +68,12 @@ export class Agents {
    * @throws {@link RunlogError} `not_found` when there is no such agent.
    */
   async delete(name: string, options: { project?: string | undefined } = {}): Promise<void> {
-    await withKnownFields({ not: ["name"] }, this.#handle.value("deleteAgent", withOptions({ name }, options, BESIDE)));
+    await withKnownFields({ not: ["name"] }, this.#handle.value("deleteAgent", withOptions({ name }, options, OPTIONS)));
   }
 
   /** The agent of this name in a project, or in none. */
   async get(name: string, options: { project?: string | undefined } = {}): Promise<AgentDefinition | undefined> {
-    return await withKnownFields({ not: ["name"] }, this.#handle.value("getAgent", withOptions({ name }, options, BESIDE)));
+    return await withKnownFields({ not: ["name"] }, this.#handle.value("getAgent", withOptions({ name }, options, OPTIONS)));
   }
 
   /**

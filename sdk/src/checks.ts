@@ -106,7 +106,7 @@ export function checkLimit(value: number | undefined): void {
 
 /** Options that have no names but these, where they are looked at here and not in the core. @internal */
 export function optionsOf<T extends object>(options: T, names: readonly (keyof T & string)[]): T {
-  const given = fieldsOf(options, "what is asked for beside it");
+  const given = fieldsOf(options, "the options");
   for (const name of Object.keys(given)) {
     if ((names as readonly string[]).includes(name)) continue;
     throw invalid(`\`${name}\` is not a field that is known here; known are ${names.map((known) => `\`${known}\``).join(", ")}`);

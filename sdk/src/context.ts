@@ -46,7 +46,7 @@ export class Contexts {
     content: RawJson | Uint8Array | object,
     options: AppendOptions & { toolCallId?: string | undefined } = {},
   ): Promise<ContextEvent> {
-    const { toolCallId, ...rest } = fieldsOf(options, "what is asked for beside it");
+    const { toolCallId, ...rest } = fieldsOf(options, "the options");
     const args = { instanceId, eventType, toolCallId, options: rest };
     const appended = this.#handle.bytes("appendEvent", args, jsonBytes(content));
     const bytes = await withKnownFields({ of: "options", also: ["toolCallId"] }, appended);
@@ -178,7 +178,7 @@ export class Context {
    * @throws {@link RunlogError} as {@link appendMessage}, for any of them.
    */
   async appendMessages(messages: readonly MessageInput[], options: AppendOptions = {}): Promise<AppendResult> {
-    const { event, ...rest } = fieldsOf(options, "what is asked for beside it");
+    const { event, ...rest } = fieldsOf(options, "the options");
     const { lengths, data } = messageList(messages);
     const events = lengths.map(() => event ?? {});
     return await this.#handle.value("appendMessages", { instanceId: this.instanceId, options: rest, events, lengths }, data);

@@ -226,7 +226,7 @@ function checkArgument(value: unknown, path: string, seen = new Set<object>()): 
   // What has a form of its own is looked at as that form.
   if (value instanceof RawJson || hasOwnForm(value)) return true;
   refuseLost(path, value);
-  if (path === "options" || path === "filter") refuseGetters(value, "what is asked for beside it");
+  if (path === "options" || path === "filter") refuseGetters(value, "the options");
   // What contains itself is refused where it is written.
   if (seen.has(value)) return false;
   seen.add(value);

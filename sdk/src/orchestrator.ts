@@ -234,8 +234,8 @@ export class Orchestrator implements AsyncDisposable {
    * @throws {@link RunlogError} `not_found` when there is no such run; else as {@link RunContext.spawnAgents}.
    */
   async spawn(parentRunId: string, requests: readonly SpawnRequest[], options: SpawnOptions = {}): Promise<Spawned> {
-    const { signal, ...rest } = fieldsOf(options, "what is asked for beside it");
-    const wire = withOptions({ runId: parentRunId, requests: givenSpawns(requests) }, rest, "what is asked for beside it");
+    const { signal, ...rest } = fieldsOf(options, "the options");
+    const wire = withOptions({ runId: parentRunId, requests: givenSpawns(requests) }, rest, "the options");
     const made = this.#handle.made("spawn", wire, undefined, { signal, idle: true });
     const spawning = withKnownFields({ also: ["signal"], not: ["runId", "requests"] }, made);
     return new Spawned(await this.untilClosed(spawning), requests, (waiting) => this.untilClosed(waiting), signal);

@@ -189,8 +189,8 @@ export class RunContext extends RunWriter {
    * @throws {@link RunlogError} as {@link spawnAgents}.
    */
   async spawn(requests: readonly SpawnRequest[], options: SpawnOptions = {}): Promise<Spawned> {
-    const { signal, ...rest } = fieldsOf(options, "what is asked for beside it");
-    const wire = withOptions({ requests: givenSpawns(requests) }, rest, "what is asked for beside it");
+    const { signal, ...rest } = fieldsOf(options, "the options");
+    const wire = withOptions({ requests: givenSpawns(requests) }, rest, "the options");
     const made = this.#handle.made("spawn", wire, undefined, { signal, idle: true });
     const spawning = withKnownFields({ also: ["signal"], not: ["requests"] }, made);
     return new Spawned(await this.#untilClosed(spawning), requests, this.#untilClosed, signal);

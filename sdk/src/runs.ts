@@ -147,7 +147,7 @@ export class Runs {
    * @throws {@link RunlogError} `not_found` when there is no such run; else as {@link list}.
    */
   async children(runId: string, options: { limit?: number | undefined; cursor?: string | undefined } = {}): Promise<Page<RunSummary>> {
-    const listed = this.#handle.value("childRuns", withOptions({ runId }, options, "what is asked for beside it"));
+    const listed = this.#handle.value("childRuns", withOptions({ runId }, options, "the options"));
     return await withKnownFields({ not: ["runId"] }, listed);
   }
 

@@ -249,7 +249,7 @@ export class Streams {
     const wired = listOf(operations, "the steps of a batch").map((operation, index) =>
       wireOperation(operation, add, operations.length === 1 ? "" : `operations[${index}].`),
     );
-    const committed = this.#handle.value("commit", withOptions({ ops: wired }, options, "what is asked for beside it"), concat(contents));
+    const committed = this.#handle.value("commit", withOptions({ ops: wired }, options, "the options"), concat(contents));
     const done = await withKnownFields({ not: ["ops"] }, committed);
     const { lastPosition, ops, repeated, truncated } = done;
     return { lastPosition, operations: ops, repeated, truncated };

@@ -29,7 +29,7 @@ describe.each(places)("attacks $name", ({ fresh }) => {
     expect((await context.getMessages()).map((it) => it["content"]).sort()).toEqual(["inner", "outer"]);
   });
 
-  test("what is asked for beside it may append, too, or end the store", async () => {
+  test("options may append, too, or end the store", async () => {
     const store = await fresh();
     const [stream, other] = [store.newId(), store.newId()];
     const inner: Promise<unknown>[] = [];

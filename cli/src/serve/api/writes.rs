@@ -94,7 +94,7 @@ struct Messages {
     /// The messages, each as it was sent to the model or came from it.
     #[schemars(length(min = 1))]
     messages: Vec<RawJson>,
-    /// What is asked for beside them.
+    /// How they are appended.
     #[serde(default, deserialize_with = "Given::options")]
     options: Given<AppendOptions>,
 }
@@ -109,7 +109,7 @@ struct EventToAppend {
     content: RawJson,
     /// The call that a tool result answers, where its content doesn't say.
     tool_call_id: Option<String>,
-    /// What is asked for beside it.
+    /// How it is appended.
     #[serde(default, deserialize_with = "Given::options")]
     options: Given<AppendOptions>,
 }
