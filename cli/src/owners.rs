@@ -34,7 +34,7 @@ pub(crate) enum Topic {
     Stream,
     /// What the log was asked to do: truncate, fork, …; `kind` is 128 or more.
     Log,
-    /// Records that can't be read. Told whatever else is asked for, since they may have been that.
+    /// Records that can't be read. Sent whatever else is asked for, since they may have been that.
     Damaged,
 }
 

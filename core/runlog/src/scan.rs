@@ -117,7 +117,7 @@ impl Store {
             && let Some(first) = page.next
         {
             let read = match self.backend().scan(first, PAGE_RECORDS).await {
-                // What was found is told first: the next page begins with what can't be read.
+                // What was found is returned first: the next page begins with what can't be read.
                 Err(_) if bytes > 0 => break,
                 read => read?,
             };

@@ -83,7 +83,7 @@ impl Store {
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) if nothing is named, the reason is empty, or a position is of an entry that is no
     /// content,
-    /// [`NotFound`](ErrorKind::NotFound) for a session or a message that doesn't exist,
+    /// [`NotFound`](ErrorKind::NotFound) for a session, a message or a position that doesn't exist; nothing is erased then,
     /// [`WrongStatus`](ErrorKind::WrongStatus) for a session with an active run, or a request under way, and the errors of [`compact`](Self::compact).
     pub async fn erase(&self, what: &Erase) -> Result<Erased> {
         self.erase_with(what, |_| ControlFlow::Continue(())).await
@@ -111,6 +111,7 @@ impl Store {
         }
         // All that is named is looked for before anything is redacted, which can't be undone.
         let last = if_supported(self.backend().maintenance().last_position().await)?;
+        let mut versions = BTreeSet::new();
         for position in &what.positions {
             let is_there = |last: Position| (1..=last.0).contains(position);
             if let Some(last) = last.filter(|last| !is_there(*last)) {
@@ -118,12 +119,13 @@ impl Store {
                     "the log has no position {position}; its last is {last}"
                 )));
             }
-            self.check_is_content(*position).await?;
+            if let Some(record) = self.content_at(*position).await? {
+                versions.extend(self.message_with_version(&record).await);
+            }
         }
         for message_id in &what.messages {
             self.chats().check_is_known(message_id).await?;
         }
-        let versions = self.messages_with_versions_at(&what.positions).await?;
         let before = self.backend().redactions();
         let mut positions: BTreeSet<u64> = what.positions.iter().copied().collect();
         positions.extend(self.positions_of(&what.sessions).await?);
@@ -170,12 +172,18 @@ impl Store {
     /// [`InvalidInput`](ErrorKind::InvalidInput) for an entry of the store's lists, for what says how a run went, for the mark
     /// of a copied chat, and for the deletion of a chat's messages; else those of reading.
     pub async fn check_is_content(&self, position: u64) -> Result<()> {
+        self.content_at(position).await.map(drop)
+    }
+
+    /// The record at a position, which can be redacted; `None` where there is none. Errors as of
+    /// [`check_is_content`](Self::check_is_content).
+    async fn content_at(&self, position: u64) -> Result<Option<Record>> {
         let position = Position(position);
         let page = self.backend().scan(position, 1).await?;
         let found = page.records.into_iter().next();
         let Some(record) = found.filter(|record| record.position == position) else {
             // The log says what stands at this position, or that nothing does.
-            return Ok(());
+            return Ok(None);
         };
         if lookup::is_list(record.stream) {
             let message = format!(
@@ -202,7 +210,7 @@ impl Store {
         if !COURSE.contains(&record.kind.0)
             || self.shared.runs.read(|runs| runs.run(run)).await?.is_none()
         {
-            return Ok(());
+            return Ok(Some(record));
         }
         let message = format!(
             "position {position} says how run {run} went, and it can't be read without that; give the positions of what was said in \
@@ -211,30 +219,20 @@ impl Store {
         Err(Error::invalid(message))
     }
 
-    /// The messages of chats of which there are versions at these positions. All versions go together: without its first one a
-    /// message isn't there any more, and without its last one it would say what it said before.
-    async fn messages_with_versions_at(&self, positions: &[u64]) -> Result<BTreeSet<String>> {
-        let mut messages = BTreeSet::new();
-        for position in positions {
-            let page = self.backend().scan(Position(*position), 1).await?;
-            let found = page.records.first();
-            let Some(record) = found.filter(|record| {
-                record.position.0 == *position && !record.redacted && record.kind.is_data()
-            }) else {
-                continue;
-            };
-            let event = ChatEvent::decode(record.kind.0, &record.meta, &record.payload);
-            let id = match event {
-                Ok(ChatEvent::MessageSaved(message)) => message.message_id,
-                Ok(ChatEvent::MessageUpdated { message_id, .. }) => message_id,
-                _ => continue,
-            };
-            // One of a chat that was deleted is in no list: its version goes by itself.
-            if self.chats().check_is_known(&id).await.is_ok() {
-                messages.insert(id);
-            }
+    /// The message of a chat of which a record is a version. All versions go together: without its first one a message isn't there
+    /// any more, and without its last one it would say what it said before.
+    async fn message_with_version(&self, record: &Record) -> Option<String> {
+        if record.redacted || !record.kind.is_data() {
+            return None;
         }
-        Ok(messages)
+        let event = ChatEvent::decode(record.kind.0, &record.meta, &record.payload).ok()?;
+        let id = match event {
+            ChatEvent::MessageSaved(message) => message.message_id,
+            ChatEvent::MessageUpdated { message_id, .. } => message_id,
+            _ => return None,
+        };
+        // One of a chat that was deleted is in no list: its version goes by itself.
+        self.chats().check_is_known(&id).await.ok().map(|()| id)
     }
 
     /// The positions of all content of some sessions.
