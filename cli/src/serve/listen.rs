@@ -83,10 +83,11 @@ pub(super) async fn serve(
             drop(permit);
         });
     }
+    // Requests that take longer end with the process, and all of them where it is asked to end once more: from now on, before
+    // anybody sees that it has begun to.
+    let again = signalled();
     drop(listener);
     stopped.cancel();
-    // Requests that take longer end with the process, and all of them where it is asked to end once more.
-    let again = signalled();
     tokio::select! {
         _ = tokio::time::timeout(GRACE, graceful.shutdown()) => {}
         () = again => {}
