@@ -248,6 +248,7 @@ fn fold(count: u64) -> Result<()> {
                 time_ms: 5,
                 kind: Kind(event.kind.byte()),
                 redacted: false,
+                lost: false,
                 meta: Bytes::from(event.encode_meta()?),
                 payload: event.content.clone().into_bytes(),
             });

@@ -339,6 +339,8 @@ pub struct Record {
     pub kind: Kind,
     /// Whether its payload and metadata were redacted; they are then empty.
     pub redacted: bool,
+    /// Whether it was redacted because it can't be read, by a repair: with its file restored, it is there again.
+    pub lost: bool,
     /// The metadata stored beside the payload.
     pub meta: Bytes,
     /// The payload as it was given, byte for byte.

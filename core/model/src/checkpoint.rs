@@ -31,6 +31,9 @@ pub trait Checkpointed: Default + Send + 'static {
     /// The name of one of its events in messages.
     const EVENT: &'static str;
 
+    /// The kind byte of events that can be erased: without one, or with an empty one, nothing is lost that others follow from.
+    const ERASABLE: Option<u8> = None;
+
     /// Reads an event from the parts of a record.
     ///
     /// # Errors
@@ -110,6 +113,17 @@ pub trait Checkpointed: Default + Send + 'static {
         Ok(())
     }
 
+    /// Goes on without the event at a sequence, which was [erased](Self::ERASABLE).
+    ///
+    /// # Errors
+    /// [`Damaged`](crate::ErrorKind::Damaged) when another event comes next.
+    fn skip_erased(&mut self, sequence: u64) -> Result<()> {
+        if self.is_next(sequence)? {
+            self.progress_mut().changed_anything(sequence);
+        }
+        Ok(())
+    }
+
     /// Goes on without the event at a sequence, which is lost.
     ///
     /// # Errors
@@ -185,6 +199,11 @@ pub trait Checkpointed: Default + Send + 'static {
         }
         checkpoint.leave_out_what_is_superseded();
         Ok((parts, checkpoint))
+    }
+
+    /// Makes the next checkpoint write all items, and refer to no part of those before.
+    fn forget_checkpoint(&mut self) {
+        self.progress_mut().forget_checkpoint();
     }
 
     /// Records that a checkpoint of the first `sequence` events was written.

@@ -37,6 +37,8 @@ kinds! {
     INSTANCE_CREATED = 19,
     /// A deleted session was restored.
     SESSION_RESTORED = 20,
+    /// What people wrote about a session: its title, its metadata.
+    SESSION_DESCRIBED = 21,
     /// A part of the catalog's checkpoint.
     CATALOG_PART = 23,
 

@@ -70,5 +70,5 @@ pub use search::{TextQuery, without_case};
 pub use session::{
     AgentInstance, Catalog, CatalogEvent, Chat, ChatFields, ChatFilter, ChatList, ChatOrder,
     ChatPlace, ChatShare, Deleted, ListInstances, ListSessions, Session, SessionChanges,
-    SessionStatus,
+    SessionDescription, SessionStatus,
 };

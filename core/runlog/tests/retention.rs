@@ -660,7 +660,8 @@ fn what_is_erased_is_gone_from_reads_copies_and_files() {
                 ..Erase::default()
             })
             .unwrap();
-        assert!(erased.is_gone && erased.records == 2, "{erased:?}");
+        // Of the session and of its copy, what was said and the title; and the message of the chat.
+        assert!(erased.is_gone && erased.records == 4, "{erased:?}");
         assert!(!tells(&store, SECRET));
         let of_copy = store.context(copy).unwrap().get_messages().unwrap();
         assert!(of_copy.iter().all(|it| !it.json.as_str().contains(SECRET)));
@@ -711,7 +712,8 @@ fn what_a_session_was_truncated_before_is_erased_in_the_copies_that_still_have_i
             ..Erase::default()
         })
         .unwrap();
-    assert!(erased.is_gone && erased.records == 4, "{erased:?}");
+    // What was said in it, and two titles.
+    assert!(erased.is_gone && erased.records == 6, "{erased:?}");
     for gone in ["To Oslo.", SECRET, "By train.", "By bus."] {
         let messages = of_copy.get_messages().unwrap();
         assert!(

@@ -104,6 +104,7 @@ mod tests {
             time_ms: 1_700_000_000_000,
             kind: Kind(4),
             redacted,
+            lost: false,
             meta: Bytes::from_static(b"mm"),
             payload: if redacted {
                 Bytes::new()

@@ -39,7 +39,9 @@ pub(super) fn record(
 ) -> Result<Record> {
     let header = frame.header;
     let position = position_of(segment, &frame);
-    let redacted = redacted.contains(position) || is_lost(&frame);
+    let is_erased = redacted.contains(position);
+    let lost = !is_erased && is_lost(&frame);
+    let redacted = is_erased || lost;
     let (meta, payload) = if redacted {
         Default::default()
     } else {
@@ -52,6 +54,7 @@ pub(super) fn record(
         time_ms: segment.header.time_ms(header.time_delta_ms),
         kind: header.kind,
         redacted,
+        lost,
         meta,
         payload,
     })
@@ -67,7 +70,9 @@ pub(super) fn show<'f>(
 ) -> Result<RecordRef<'f>> {
     let header = &frame.header;
     let position = position_of(segment, frame);
-    let redacted = redacted.contains(position) || is_lost(frame);
+    let is_erased = redacted.contains(position);
+    let lost = !is_erased && is_lost(frame);
+    let redacted = is_erased || lost;
     let body = if redacted {
         record::Body::default()
     } else {
@@ -81,6 +86,7 @@ pub(super) fn show<'f>(
         time_ms: segment.header.time_ms(header.time_delta_ms),
         kind: header.kind,
         redacted,
+        lost,
         meta: body.meta,
         payload: body.payload,
     })

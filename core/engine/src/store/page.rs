@@ -105,6 +105,7 @@ impl Page {
                 time_ms: shown.time_ms,
                 kind: shown.kind,
                 redacted: shown.redacted,
+                lost: shown.lost,
                 meta: part(body.meta),
                 payload: part(body.payload),
             }
@@ -161,6 +162,7 @@ impl Page {
             time_ms: segment.header.time_ms(header.time_delta_ms),
             kind: header.kind,
             redacted,
+            lost: false,
             meta: part(ranges.meta),
             payload: part(ranges.payload),
         };

@@ -20,6 +20,8 @@ pub struct RecordRef<'a> {
     pub kind: Kind,
     /// Whether it was redacted: then metadata and payload are empty.
     pub redacted: bool,
+    /// As [`Record::lost`].
+    pub lost: bool,
     /// The metadata; empty for none.
     pub meta: &'a [u8],
     /// The payload.
@@ -36,6 +38,7 @@ impl RecordRef<'_> {
             time_ms: self.time_ms,
             kind: self.kind,
             redacted: self.redacted,
+            lost: self.lost,
             meta: Bytes::copy_from_slice(self.meta),
             payload: Bytes::copy_from_slice(self.payload),
         }

@@ -54,6 +54,12 @@ impl Progress {
         self.changed_anything(sequence);
     }
 
+    /// Makes the next checkpoint write all items, and refer to no part of those before.
+    pub(super) fn forget_checkpoint(&mut self) {
+        (self.sequence, self.written) = (0, Checkpoint::default());
+        self.changed_anything(self.last_sequence);
+    }
+
     /// Whether an event was passed over, because it is lost.
     pub(crate) fn is_incomplete(&self) -> bool {
         self.is_incomplete

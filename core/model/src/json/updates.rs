@@ -61,6 +61,12 @@ impl Updates {
             .extend(later.map(|(field, value)| (field.clone(), value.clone())));
     }
 
+    /// The updates of the fields that are chosen, and the others.
+    pub(crate) fn partition(self, is_chosen: impl Fn(&str) -> bool) -> (Self, Self) {
+        let (chosen, others) = self.0.into_iter().partition(|(field, _)| is_chosen(field));
+        (Self(chosen), Self(others))
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -460,6 +460,7 @@ mod tests {
                     time_ms: 5,
                     kind: Kind(new.kind.byte()),
                     redacted: false,
+                    lost: false,
                     meta: meta.into(),
                     payload: new.content.into_bytes(),
                 };

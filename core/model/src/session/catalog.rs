@@ -83,6 +83,10 @@ impl Catalog {
                 session.metadata = changes.metadata.or(session.metadata.take());
                 Ok(())
             }),
+            CatalogEvent::SessionDescribed(description) => self.change(description.id, |session| {
+                session.describe(description);
+                Ok(())
+            }),
             CatalogEvent::SessionDeleted { id, at_ms } => self.change(id, |session| {
                 session.updated_at_ms = at_ms;
                 session.deleted_at_ms = Some(at_ms);

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AgentInstance, Session, SessionStatus};
+use super::{AgentInstance, Session, SessionDescription, SessionStatus};
 use crate::{
     OpenRequest, RawJson, Result, SessionId, Updates,
     encoding::{Event, events},
@@ -36,6 +36,8 @@ events! {
             /// When: milliseconds since 1970-01-01 UTC.
             at_ms: u64,
         },
+        /// What people wrote about a session was written, all of it anew.
+        SESSION_DESCRIBED => SessionDescribed(description: SessionDescription),
         /// An agent instance was made.
         INSTANCE_CREATED => InstanceCreated(instance: AgentInstance),
         /// A session was changed as a chat.

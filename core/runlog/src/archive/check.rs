@@ -234,7 +234,9 @@ impl Checker<'_> {
     }
 
     fn listed(&mut self, number: u64, list: List, record: RecordLine) -> Result<()> {
-        let event = list.decode(record.kind.0, &record.meta, &record.payload);
+        let before = self.plan.lists.last().filter(|line| line.list == list);
+        let before = before.map(|line| &line.subject);
+        let event = list.decode(before, record.kind.0, &record.meta, &record.payload);
         let event = event.and_then(|event| event.check().map(|()| event));
         let event = event.map_err(|error| refused(number, &error.to_string()))?;
         let subject = event.subject();
@@ -360,9 +362,11 @@ fn check_lists(store: &Store, plan: &mut Plan) -> Result<()> {
     }
     let (mut sessions, mut runs) = (Catalog::new(), RunCatalog::new());
     for list in List::ALL {
+        let mut before = None;
         each_record(store, list.stream(), Position(u64::MAX), |there| {
-            let event = list.event_of(there)?;
+            let event = list.event_of(before.as_ref(), there)?;
             let subject = event.subject();
+            before = Some(subject.clone());
             fold(&mut sessions, &mut runs, &event)?;
             if let Some(lines) = lines_of.get_mut(&subject) {
                 if let Some(index) = lines.pop_front()
@@ -434,6 +438,7 @@ fn fold(sessions: &mut Catalog, runs: &mut RunCatalog, event: &ListEvent) -> Res
     match event {
         ListEvent::Session(event) => sessions.apply(sessions.last_sequence() + 1, event.clone())?,
         ListEvent::Run(event) => runs.apply(runs.last_sequence() + 1, event.clone())?,
+        ListEvent::Erased(_) => sessions.skip_erased(sessions.last_sequence() + 1)?,
         ListEvent::Lost(List::Sessions) => sessions.pass_over(sessions.last_sequence() + 1)?,
         ListEvent::Lost(List::Runs) => runs.pass_over(runs.last_sequence() + 1)?,
         ListEvent::Agent(_) | ListEvent::Flow(_) | ListEvent::Lost(_) => {}
@@ -453,7 +458,11 @@ fn name_sessions(plan: &mut Plan) {
                 Some(name) => format!("session {name:?} ({})", session.id),
                 None => format!("session {}", session.id),
             },
-            ListEvent::Session(_) | ListEvent::Run(_) | ListEvent::Flow(_) | ListEvent::Lost(_) => {
+            ListEvent::Session(_)
+            | ListEvent::Run(_)
+            | ListEvent::Flow(_)
+            | ListEvent::Erased(_)
+            | ListEvent::Lost(_) => {
                 continue;
             }
             ListEvent::Agent(_) => match &line.subject {

@@ -25,8 +25,10 @@ pub(super) fn write_list<E: From<Error>>(
 ) -> Result<u64, E> {
     let mut count = 0;
     let mut created = HashSet::new();
+    let mut before = None;
     each_record(store, list.stream(), bound, |record| {
-        let event = list.event_of(record)?;
+        let event = list.event_of(before.as_ref(), record)?;
+        before = Some(event.subject());
         if let ListEvent::Run(RunCatalogEvent::Created(run)) = &event {
             let relatives = [run.parent_run_id, run.resumed_from];
             if relatives
@@ -64,6 +66,7 @@ pub(super) fn write_list<E: From<Error>>(
             if is_lost {
                 (line.kind, line.redacted) = (Kind(kinds::LISTED_EVENT_LOST), false);
             }
+            line.redacted |= matches!(event, ListEvent::Erased(_));
             write(&encode(&Line::Record(line), Some(event.what())))?;
         }
         Ok::<(), E>(())

@@ -52,6 +52,8 @@ pub(super) enum ListEvent {
     Run(RunCatalogEvent),
     Flow(FlowCatalogEvent),
     Agent(AgentCatalogEvent),
+    /// The description of a session that was erased.
+    Erased(SessionId),
     /// One that is lost, and was passed over by a repair.
     Lost(List),
 }
@@ -81,9 +83,22 @@ impl List {
         Self::ALL.into_iter().find(|list| list.stream() == stream)
     }
 
-    pub(super) fn decode(self, kind: u8, meta: &[u8], payload: &[u8]) -> Result<ListEvent> {
+    /// The event of a record; `before` is the subject of the one before it in the list, to which an erased description belongs.
+    pub(super) fn decode(
+        self,
+        before: Option<&Subject>,
+        kind: u8,
+        meta: &[u8],
+        payload: &[u8],
+    ) -> Result<ListEvent> {
         if kind == kinds::LISTED_EVENT_LOST {
             return Ok(ListEvent::Lost(self));
+        }
+        if kind == kinds::SESSION_DESCRIBED && payload.is_empty() && self == Self::Sessions {
+            return Ok(match before {
+                Some(Subject::Session(id)) => ListEvent::Erased(*id),
+                _ => ListEvent::Lost(self),
+            });
         }
         Ok(match self {
             Self::Sessions => ListEvent::Session(CatalogEvent::decode(kind, meta, payload)?),
@@ -95,12 +110,12 @@ impl List {
 }
 
 impl List {
-    /// The event of a record of the store.
-    pub(super) fn event_of(self, record: &Record) -> Result<ListEvent> {
-        if record.redacted {
+    /// The event of a record of the store; `before` as of [`decode`](Self::decode).
+    pub(super) fn event_of(self, before: Option<&Subject>, record: &Record) -> Result<ListEvent> {
+        if record.lost || (record.redacted && record.kind.0 != kinds::SESSION_DESCRIBED) {
             return Ok(ListEvent::Lost(self));
         }
-        self.decode(record.kind.0, &record.meta, &record.payload)
+        self.decode(before, record.kind.0, &record.meta, &record.payload)
     }
 }
 
@@ -110,6 +125,7 @@ impl ListEvent {
             Self::Session(event) => Subject::Session(match event {
                 CatalogEvent::SessionCreated(session) => session.id,
                 CatalogEvent::SessionUpdated { id, .. } => *id,
+                CatalogEvent::SessionDescribed(description) => description.id,
                 CatalogEvent::SessionDeleted { id, .. }
                 | CatalogEvent::SessionRestored { id, .. } => *id,
                 CatalogEvent::InstanceCreated(instance) => instance.session_id,
@@ -132,6 +148,7 @@ impl ListEvent {
                     Subject::Agent(agent.project.clone(), agent.name.clone())
                 }
             },
+            Self::Erased(id) => Subject::Session(*id),
             Self::Lost(list) => Subject::Lost(*list),
         }
     }
@@ -141,6 +158,9 @@ impl ListEvent {
         match self {
             Self::Session(CatalogEvent::SessionCreated(_)) => "session_created",
             Self::Session(CatalogEvent::SessionUpdated { .. }) => "session_updated",
+            Self::Session(CatalogEvent::SessionDescribed(_)) | Self::Erased(_) => {
+                "session_described"
+            }
             Self::Session(CatalogEvent::SessionDeleted { .. }) => "session_deleted",
             Self::Session(CatalogEvent::SessionRestored { .. }) => "session_restored",
             Self::Session(CatalogEvent::InstanceCreated(_)) => "instance_created",
@@ -166,7 +186,7 @@ impl ListEvent {
             Self::Run(event) => event.encode().map(drop)?,
             Self::Flow(event) => event.encode().map(drop)?,
             Self::Agent(event) => event.encode().map(drop)?,
-            Self::Lost(_) => {}
+            Self::Erased(_) | Self::Lost(_) => {}
         }
         Ok(())
     }
@@ -259,8 +279,13 @@ pub(super) fn is_same(there: &Record, line: &RecordLine, is_context: bool) -> bo
             || timed(&there.meta, there.time_ms)
                 .is_some_and(|own| timed(&line.meta, line.time_ms) == Some(own))
     };
+    let is_erased = line.kind.0 == kinds::SESSION_DESCRIBED
+        && (there.payload.is_empty() || line.payload.is_empty());
     there.kind == line.kind
-        && (there.redacted || line.redacted || (there.payload == line.payload && is_same_meta()))
+        && (there.redacted
+            || line.redacted
+            || is_erased
+            || (there.payload == line.payload && is_same_meta()))
 }
 
 /// The metadata of a context's event with the time added, if only the record had it.

@@ -46,8 +46,10 @@ impl Owners {
         let mut owners = Self::default();
         let mut made = HashSet::new();
         for list in List::ALL {
+            let mut before = None;
             each_record(store, list.stream(), bound, |record| {
-                let event = list.event_of(record)?;
+                let event = list.event_of(before.as_ref(), record)?;
+                before = Some(event.subject());
                 // The first event of a session is its creation, unless that is lost.
                 if let ListEvent::Session(event) = &event
                     && let Subject::Session(id) = ListEvent::Session(event.clone()).subject()
@@ -134,7 +136,7 @@ impl Owners {
             Position(u64::MAX),
             |record| {
                 let ListEvent::Session(CatalogEvent::SessionDeleted { id, .. }) =
-                    List::Sessions.event_of(record)?
+                    List::Sessions.event_of(None, record)?
                 else {
                     return Ok(());
                 };

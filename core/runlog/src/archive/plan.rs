@@ -127,6 +127,7 @@ impl Holds {
                     time_ms: line.time_ms,
                     kind: line.kind,
                     redacted: false,
+                    lost: false,
                     meta: line.meta.clone(),
                     payload: line.payload.clone(),
                 };

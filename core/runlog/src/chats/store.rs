@@ -142,12 +142,8 @@ impl Chats {
                 }
                 chat.write_to(&mut changed);
                 changed.check()?;
-                let updated = CatalogEvent::ChatUpdated {
-                    id: session.id,
-                    at_ms,
-                    updates: updates.clone(),
-                };
-                Ok((Change::of(vec![updated]), ()))
+                let events = CatalogEvent::of_chat_updates(&changed, at_ms, updates);
+                Ok((Change::of(events), ()))
             })
             .await?;
         self.chat_that_is_there(chat_id).await

@@ -118,6 +118,7 @@ impl Contexts {
                     time_ms: self.store.backend().now_ms(),
                     kind: Kind(kind.byte()),
                     redacted: false,
+                    lost: false,
                     meta: meta.into(),
                     payload: event.content.into_bytes(),
                 };

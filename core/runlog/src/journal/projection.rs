@@ -7,11 +7,12 @@ use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
 use runlog_log::{
-    Batch, Durability, Expected, Kind, NewRecord, Op, ReadOptions, Sequence, Snapshot, StreamId,
+    Batch, Durability, Expected, Kind, NewRecord, Op, Position, ReadOptions, Sequence, Snapshot,
+    StreamId,
 };
 use runlog_model::{Checkpoint, Checkpointed, Restoration, kinds};
 
-use super::follow::read_each;
+use super::{attempts::Retries, follow::read_each};
 use crate::{Error, ErrorKind, Result, backend::Backend};
 
 /// A checkpoint is written after this many events, so that opening a store folds no more than these, unless writing failed.
@@ -20,6 +21,9 @@ const CHECKPOINT_EVENTS: u64 = 8_192;
 const CLOSING_EVENTS: u64 = 512;
 /// The most bytes of one batch of parts, unless a single part is larger: 16 MiB.
 const BATCH_BYTES: usize = 16 << 20;
+
+/// How many parts are redacted in one batch.
+const REDACTIONS: usize = 10_000;
 
 const UNBROKEN: &str = "a fold was left broken by a panic";
 
@@ -61,6 +65,8 @@ struct State<Fold> {
     is_written: bool,
     /// The fold's last sequence at the last attempt to write a checkpoint.
     tried_at: u64,
+    /// How often checkpoints were [begun anew](Projection::renew_checkpoint): one that was being written then doesn't count.
+    renewals: u64,
 }
 
 /// Marks that a checkpoint is being written, until it is dropped.
@@ -102,6 +108,7 @@ impl<Fold: Checkpointed> Folded<Fold> {
         *state = State {
             is_distrusted: true,
             is_written: state.is_written,
+            renewals: state.renewals,
             ..State::default()
         };
         true
@@ -210,7 +217,12 @@ impl<Fold: Checkpointed> Projection<Fold> {
                     next = Some(Sequence(last).next());
                     break;
                 }
-                // Only a repair redacts one, and only if it can't be read.
+                let is_erasable = Fold::ERASABLE == Some(record.kind.0);
+                if is_erasable && record.payload.is_empty() && !record.lost {
+                    state.fold.skip_erased(record.sequence.0)?;
+                    continue;
+                }
+                // Only a repair redacts another, and only if it can't be read.
                 if record.redacted || record.kind.0 == kinds::LISTED_EVENT_LOST {
                     state.passed_over += u64::from(record.redacted);
                     state.fold.pass_over(record.sequence.0)?;
@@ -293,18 +305,70 @@ impl<Fold: Checkpointed> Projection<Fold> {
         Ok(parts)
     }
 
-    /// Writes the changes since the last checkpoint. It isn't flushed: checkpoints are derived data.
-    async fn checkpoint(&self) -> Result<()> {
+    /// Removes the parts that were written before a position of the log from every read, if there are any: something was erased there
+    /// that they may have. A whole checkpoint takes their place.
+    pub(crate) async fn renew_checkpoint(&self, position: Position, reason: &str) -> Result<()> {
+        let left = self.parts_left(Sequence::MAX).await?;
+        if left.first().is_none_or(|first| *first > position) {
+            return Ok(());
+        }
+        let mut retries = Retries::default();
+        let before = loop {
+            self.catch_up().await?;
+            let is_whole = {
+                let mut state = self.folded.change();
+                state.renewals += 1;
+                state.fold.forget_checkpoint();
+                state.passed_over == 0
+            };
+            if !is_whole {
+                break Sequence::MAX;
+            }
+            match self.checkpoint().await {
+                Ok(first) => break Sequence(first.0 - 1),
+                // Another checkpoint was being written. It failed by this one's parts, or this one by its.
+                Err(error) => retries.again(error)?,
+            }
+        };
+        for some in self.parts_left(before).await?.chunks(REDACTIONS) {
+            let batch = Batch::new(Op::redactions(some, reason));
+            self.backend.commit(batch).await?;
+        }
+        Ok(())
+    }
+
+    /// The positions of the parts up to a sequence that weren't redacted.
+    async fn parts_left(&self, last: Sequence) -> Result<Vec<Position>> {
+        let mut positions = Vec::new();
+        if self.backend.stream(self.streams.parts).await?.is_some() {
+            let options = ReadOptions {
+                last,
+                ..ReadOptions::default()
+            };
+            read_each(&*self.backend, self.streams.parts, options, &mut |record| {
+                positions.extend((!record.redacted).then_some(record.position));
+                Ok(())
+            })
+            .await?;
+        }
+        Ok(positions)
+    }
+
+    /// Writes the changes since the last checkpoint. It isn't flushed: checkpoints are derived data. Returns the sequence of its
+    /// first part.
+    async fn checkpoint(&self) -> Result<Sequence> {
         let stream = self.streams.parts;
         let mut last = self
             .backend
             .stream(stream)
             .await?
             .map_or(Sequence::ZERO, |info| info.last_sequence);
-        let (sequence, parts, checkpoint) = {
+        let first = last.next();
+        let (sequence, parts, checkpoint, renewals) = {
             let state = self.folded.state();
-            let (parts, checkpoint) = state.fold.checkpoint(last.0 + 1)?;
-            (Sequence(state.fold.last_sequence()), parts, checkpoint)
+            let (parts, checkpoint) = state.fold.checkpoint(first.0)?;
+            let sequence = Sequence(state.fold.last_sequence());
+            (sequence, parts, checkpoint, state.renewals)
         };
         let mut parts = &parts[..];
         while !parts.is_empty() {
@@ -341,11 +405,11 @@ impl<Fold: Checkpointed> Projection<Fold> {
             .commit(Batch::new(vec![op]).with_durability(Durability::Os))
             .await?;
         let mut state = self.folded.change();
-        // Not if another thread has restarted the fold since.
-        if sequence.0 <= state.fold.last_sequence() {
+        // Not if another thread has restarted the fold since, or the checkpoints.
+        if sequence.0 <= state.fold.last_sequence() && renewals == state.renewals {
             state.fold.checkpointed(sequence.0, checkpoint);
         }
-        Ok(())
+        Ok(first)
     }
 }
 

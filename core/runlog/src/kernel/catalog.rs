@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use runlog_log::{Batch, Expected, Op, Sequence, StreamId};
+use runlog_log::{Batch, Expected, Op, Position, Sequence, StreamId};
 use runlog_model::{Catalog, CatalogEvent, Checkpointed, EncodedEvent, SessionId};
 use uuid::Uuid;
 
@@ -11,7 +11,7 @@ use crate::{
     Result,
     backend::Backend,
     journal::{
-        attempts::Queues,
+        attempts::{Attempts, Queues},
         projection::{Folded, Projection, Streams},
     },
 };
@@ -127,13 +127,27 @@ impl CatalogReader {
         self.projection.before_close().await;
     }
 
+    pub(super) fn backend(&self) -> &dyn Backend {
+        &*self.backend
+    }
+
+    /// Turns at writing decisions to the catalog.
+    pub(super) async fn attempts(&self) -> Attempts<'_> {
+        self.queues.attempts(&*self.backend, CATALOG_STREAM).await
+    }
+
+    /// Writes the whole checkpoint anew if one from before this position has parts left, and redacts these.
+    pub(super) async fn renew_checkpoint(&self, position: Position, reason: &str) -> Result<()> {
+        self.projection.renew_checkpoint(position, reason).await
+    }
+
     /// Catches up, decides what to change, and writes it unless the catalog was changed in between; then it decides
     /// again. `decide` returns the change, and the value to return once that is durable.
     pub(crate) async fn change<'a, T>(
         &self,
         decide: impl Fn(&Catalog) -> Result<(Change<'a>, T)>,
     ) -> Result<T> {
-        let mut attempts = self.queues.attempts(&*self.backend, CATALOG_STREAM).await;
+        let mut attempts = self.attempts().await;
         loop {
             self.projection.catch_up().await?;
             let (last, decided) =
@@ -142,11 +156,7 @@ impl CatalogReader {
             if change.events.is_empty() && change.ops.is_empty() {
                 return Ok(value);
             }
-            let encoded = change
-                .events
-                .iter()
-                .map(CatalogEvent::encode)
-                .collect::<Result<Vec<_>>>()?;
+            let encoded = encode(&change.events)?;
             let expected = match change.guard {
                 Guard::Unchanged => Expected::Last(Sequence(last)),
                 Guard::Any => {
@@ -169,4 +179,13 @@ impl CatalogReader {
             }
         }
     }
+}
+
+/// The records of some events.
+fn encode(events: &[CatalogEvent]) -> Result<Vec<EncodedEvent>> {
+    let mut encoded = Vec::with_capacity(events.len());
+    for event in events {
+        encoded.extend(event.encode_all()?);
+    }
+    Ok(encoded)
 }

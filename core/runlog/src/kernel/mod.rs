@@ -6,6 +6,7 @@ pub(crate) mod agents;
 pub(crate) mod catalog;
 pub(crate) mod chats;
 pub(crate) mod claims;
+mod descriptions;
 pub(crate) mod flows;
 pub(crate) mod gates;
 pub(crate) mod inbox;

@@ -117,16 +117,23 @@ impl Store {
     pub async fn update_session(&self, id: SessionId, changes: SessionChanges) -> Result<Session> {
         let at_ms = self.backend().now_ms();
         self.change_session(id, |session| {
+            let is_described = changes.title.is_some() || changes.metadata.is_some();
             if let Some(title) = &changes.title {
-                session.title = Some(title.clone());
+                session.title = Some(title.clone()).filter(|title| !title.is_empty());
             }
             session.metadata = changes.metadata.clone().or(session.metadata.take());
             session.check()?;
-            Ok(CatalogEvent::SessionUpdated {
+            let updated = CatalogEvent::SessionUpdated {
                 id,
                 at_ms,
-                changes: changes.clone(),
-            })
+                changes: SessionChanges {
+                    status: changes.status,
+                    ..SessionChanges::default()
+                },
+            };
+            let described =
+                is_described.then(|| CatalogEvent::SessionDescribed(session.description()));
+            Ok(std::iter::once(updated).chain(described).collect())
         })
         .await?;
         self.shared
@@ -158,20 +165,20 @@ impl Store {
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or it was deleted already.
     pub async fn delete_session(&self, id: SessionId) -> Result<()> {
         let at_ms = self.backend().now_ms();
-        self.change_session(id, |_| Ok(CatalogEvent::SessionDeleted { id, at_ms }))
+        self.change_session(id, |_| Ok(vec![CatalogEvent::SessionDeleted { id, at_ms }]))
             .await
     }
 
     async fn change_session(
         &self,
         id: SessionId,
-        event: impl Fn(&mut Session) -> Result<CatalogEvent>,
+        events: impl Fn(&mut Session) -> Result<Vec<CatalogEvent>>,
     ) -> Result<()> {
         self.shared
             .catalog
             .change(|catalog| {
                 let mut session = live_session(catalog, id)?.clone();
-                Ok((Change::of(vec![event(&mut session)?]), ()))
+                Ok((Change::of(events(&mut session)?), ()))
             })
             .await
     }

@@ -9,7 +9,7 @@ use runlog_log::{
     Batch, CompactOptions, CompactProgress, Compaction, Op, Position, ReadOptions, Record,
     StreamId, if_supported,
 };
-use runlog_model::{ChatEvent, EncodedEvent, RunId, RunStatus, SessionId, kinds};
+use runlog_model::{CatalogEvent, ChatEvent, EncodedEvent, RunId, RunStatus, SessionId, kinds};
 use serde::{Deserialize, Serialize};
 
 use super::dismissed::dismissals;
@@ -112,6 +112,8 @@ impl Store {
         // All that is named is looked for before anything is redacted, which can't be undone.
         let last = if_supported(self.backend().maintenance().last_position().await)?;
         let mut versions = BTreeSet::new();
+        let mut described: BTreeSet<SessionId> = what.sessions.iter().copied().collect();
+        let mut positions = BTreeSet::new();
         for position in &what.positions {
             let is_there = |last: Position| (1..=last.0).contains(position);
             if let Some(last) = last.filter(|last| !is_there(*last)) {
@@ -119,15 +121,21 @@ impl Store {
                     "the log has no position {position}; its last is {last}"
                 )));
             }
-            if let Some(record) = self.content_at(*position).await? {
-                versions.extend(self.message_with_version(&record).await);
+            match self.at(*position).await? {
+                Some(record) if is_description(&record) => described.extend(session_of(&record)?),
+                record => {
+                    self.check_content(record.as_ref()).await?;
+                    if let Some(record) = &record {
+                        versions.extend(self.message_with_version(record).await);
+                    }
+                    positions.insert(*position);
+                }
             }
         }
         for message_id in &what.messages {
             self.chats().check_is_known(message_id).await?;
         }
         let before = self.backend().redactions();
-        let mut positions: BTreeSet<u64> = what.positions.iter().copied().collect();
         positions.extend(self.positions_of(&what.sessions).await?);
         for message_id in what.messages.iter().chain(&versions) {
             self.chats().erase_message(message_id, &what.reason).await?;
@@ -138,6 +146,8 @@ impl Store {
             self.backend().commit(Batch::new(ops)).await?;
         }
         self.dismiss_requests_of(&what.sessions).await?;
+        let catalog = &self.shared.catalog;
+        catalog.erase_descriptions(&described, &what.reason).await?;
         let records = self.backend().redactions().saturating_sub(before);
         let compaction = self.compact_with(CompactOptions::default(), progress)?;
         Ok(Erased {
@@ -172,19 +182,25 @@ impl Store {
     /// [`InvalidInput`](ErrorKind::InvalidInput) for an entry of the store's lists, for what says how a run went, for the mark
     /// of a copied chat, and for the deletion of a chat's messages; else those of reading.
     pub async fn check_is_content(&self, position: u64) -> Result<()> {
-        self.content_at(position).await.map(drop)
+        let record = self.at(position).await?;
+        self.check_content(record.as_ref()).await
     }
 
-    /// The record at a position, which can be redacted; `None` where there is none. Errors as of
-    /// [`check_is_content`](Self::check_is_content).
-    async fn content_at(&self, position: u64) -> Result<Option<Record>> {
+    /// The record at a position; `None` where there is none.
+    async fn at(&self, position: u64) -> Result<Option<Record>> {
         let position = Position(position);
         let page = self.backend().scan(position, 1).await?;
         let found = page.records.into_iter().next();
-        let Some(record) = found.filter(|record| record.position == position) else {
+        Ok(found.filter(|record| record.position == position))
+    }
+
+    /// [`check_is_content`](Self::check_is_content), of a record.
+    async fn check_content(&self, record: Option<&Record>) -> Result<()> {
+        let Some(record) = record else {
             // The log says what stands at this position, or that nothing does.
-            return Ok(None);
+            return Ok(());
         };
+        let position = record.position;
         if lookup::is_list(record.stream) {
             let message = format!(
                 "position {position} is an entry of a list of the store's, which would lose what it is of; give the positions of \
@@ -210,7 +226,7 @@ impl Store {
         if !COURSE.contains(&record.kind.0)
             || self.shared.runs.read(|runs| runs.run(run)).await?.is_none()
         {
-            return Ok(Some(record));
+            return Ok(());
         }
         let message = format!(
             "position {position} says how run {run} went, and it can't be read without that; give the positions of what was said in \
@@ -311,6 +327,23 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// Whether a record is what people wrote about a session.
+fn is_description(record: &Record) -> bool {
+    record.stream == CATALOG_STREAM && record.kind.0 == kinds::SESSION_DESCRIBED
+}
+
+/// The session that is described; `None` where that was erased.
+fn session_of(record: &Record) -> Result<Option<SessionId>> {
+    if record.payload.is_empty() {
+        return Ok(None);
+    }
+    let event = CatalogEvent::decode(record.kind.0, &record.meta, &record.payload)?;
+    Ok(match event {
+        CatalogEvent::SessionDescribed(description) => Some(description.id),
+        _ => None,
+    })
 }
 
 /// Whether a record has content that can be redacted.

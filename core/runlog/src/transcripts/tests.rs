@@ -527,6 +527,7 @@ fn own_export(transcript: &Transcript) -> Vec<u8> {
                     time_ms: 7,
                     kind: Kind(event.kind.byte()),
                     redacted: false,
+                    lost: false,
                     meta: meta.into(),
                     payload: event.content.clone().into_bytes(),
                 };

@@ -38,6 +38,7 @@ fn decode(event: &NewContextEvent, sequence: u64, redacted: bool) -> ContextEven
         time_ms: 5,
         kind: Kind(event.kind.byte()),
         redacted,
+        lost: false,
         meta: meta.into(),
         payload,
     };
@@ -247,6 +248,7 @@ fn a_record_that_is_no_context_event_is_damage_that_names_its_place() {
             time_ms: 1,
             kind: Kind(kind),
             redacted: false,
+            lost: false,
             meta: Bytes::copy_from_slice(meta),
             payload: Bytes::from_static(payload),
         };

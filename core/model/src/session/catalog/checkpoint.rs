@@ -58,6 +58,8 @@ impl Checkpointed for Catalog {
 
     const EVENT: &'static str = "catalog event";
 
+    const ERASABLE: Option<u8> = Some(crate::kinds::SESSION_DESCRIBED);
+
     fn decode(kind: u8, meta: &[u8], payload: &[u8]) -> Result<CatalogEvent> {
         CatalogEvent::decode(kind, meta, payload)
     }

@@ -36,6 +36,7 @@ impl Catalog {
             | CatalogEvent::SessionRestored { id, at_ms }
             | CatalogEvent::ChatUpdated { id, at_ms, .. }
             | CatalogEvent::ChatTouched { id, at_ms } => (*id, *at_ms),
+            CatalogEvent::SessionDescribed(description) => (description.id, 0),
             CatalogEvent::ChatReordered { id } | CatalogEvent::ChatRequestChanged { id, .. } => {
                 (*id, 0)
             }

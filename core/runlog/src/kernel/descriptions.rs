@@ -1,0 +1,194 @@
+//! Erasing what people wrote about sessions: their titles, their metadata.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use runlog_log::{Batch, Expected, Kind, Op, Position, ReadOptions, Sequence};
+use runlog_model::{
+    Catalog, CatalogEvent, Checkpointed, EncodedEvent, RawJson, SessionChanges, SessionDescription,
+    SessionId, kinds,
+};
+
+use super::catalog::{CATALOG_STREAM, CatalogReader};
+use crate::{Result, journal::follow::read_each};
+
+/// What the list says of the chosen sessions, and of those that may have taken their descriptions over.
+#[derive(Default)]
+struct Found {
+    /// Their descriptions that haven't been erased, by session, in the order they were written.
+    described: BTreeMap<SessionId, Vec<(Position, SessionDescription)>>,
+    /// Where the last description of a chosen session was erased.
+    erased: Option<Position>,
+}
+
+/// What descriptions say: titles, metadata, and values of further fields by their names.
+#[derive(Default)]
+struct Said {
+    titles: HashSet<String>,
+    metadata: HashSet<RawJson>,
+    extra: HashSet<(String, String)>,
+}
+
+impl Said {
+    fn add(&mut self, description: &SessionDescription) {
+        self.titles.extend(description.title.clone());
+        self.metadata.extend(description.metadata.clone());
+        let extra = description.extra.iter();
+        self.extra
+            .extend(extra.map(|(field, value)| (field.clone(), value.to_string())));
+    }
+
+    /// What a description says besides.
+    fn left_of(&self, description: &SessionDescription) -> SessionDescription {
+        let mut left = description.clone();
+        left.title.take_if(|title| self.titles.contains(title));
+        left.metadata.take_if(|json| self.metadata.contains(json));
+        left.extra
+            .retain(|field, value| !self.extra.contains(&(field.clone(), value.to_string())));
+        left
+    }
+}
+
+/// What is to be written.
+struct Erasing {
+    /// The records to redact, in order.
+    positions: Vec<Position>,
+    /// What the sessions are described by then.
+    left: Vec<SessionDescription>,
+}
+
+impl CatalogReader {
+    /// Takes all that was ever written about some sessions out of every read, and what of it others have that they were copied from, or
+    /// that are copies of them. The caller compacts the store then, which removes its bytes.
+    ///
+    /// Repeated after a crash, it does what was left to do.
+    pub(crate) async fn erase_descriptions(
+        &self,
+        chosen: &BTreeSet<SessionId>,
+        reason: &str,
+    ) -> Result<()> {
+        if chosen.is_empty() {
+            return Ok(());
+        }
+        let mut attempts = self.attempts().await;
+        let erased = loop {
+            let look = |catalog: &Catalog| (catalog.last_sequence(), family(catalog, chosen));
+            let (last, family) = self.read(look).await?;
+            let found = self.descriptions(chosen, &family, Sequence(last)).await?;
+            let erasing = found.erasing(chosen);
+            if erasing.positions.is_empty() {
+                break found.erased;
+            }
+            let records = erasing.records(self.backend().now_ms())?;
+            let mut ops = vec![Op::Append {
+                stream: CATALOG_STREAM,
+                // A description that somebody writes meanwhile may say what is to be erased.
+                expected: Expected::Last(Sequence(last)),
+                records: records.iter().map(EncodedEvent::record).collect(),
+            }];
+            ops.extend(Op::redactions(&erasing.positions, reason));
+            match self.backend().commit(Batch::new(ops)).await {
+                Ok(written) => break Some(written.last_position),
+                Err(error) => attempts.again(error).await?,
+            }
+        };
+        match erased {
+            Some(position) => self.renew_checkpoint(position, reason).await,
+            None => Ok(()),
+        }
+    }
+
+    /// What the list says of some sessions up to a sequence.
+    async fn descriptions(
+        &self,
+        chosen: &BTreeSet<SessionId>,
+        family: &BTreeSet<SessionId>,
+        last: Sequence,
+    ) -> Result<Found> {
+        let mut found = Found::default();
+        let options = ReadOptions {
+            last,
+            kinds: vec![Kind(kinds::SESSION_DESCRIBED)],
+            ..ReadOptions::default()
+        };
+        read_each(self.backend(), CATALOG_STREAM, options, &mut |record| {
+            if record.payload.is_empty() {
+                return Ok(());
+            }
+            let event = CatalogEvent::decode(record.kind.0, &record.meta, &record.payload)?;
+            if let CatalogEvent::SessionDescribed(description) = event
+                && family.contains(&description.id)
+            {
+                if !description.is_empty() {
+                    let of_session = found.described.entry(description.id).or_default();
+                    of_session.push((record.position, description));
+                } else if chosen.contains(&description.id) {
+                    found.erased = Some(record.position);
+                }
+            }
+            Ok(())
+        })
+        .await?;
+        Ok(found)
+    }
+}
+
+impl Found {
+    fn erasing(&self, chosen: &BTreeSet<SessionId>) -> Erasing {
+        let mut said = Said::default();
+        for (_, descriptions) in self.described.iter().filter(|(id, _)| chosen.contains(id)) {
+            descriptions.iter().for_each(|(_, it)| said.add(it));
+        }
+        let mut positions = BTreeSet::new();
+        let mut left = Vec::new();
+        for (id, descriptions) in &self.described {
+            let is_chosen = chosen.contains(id);
+            let to_erase = descriptions
+                .iter()
+                .filter(|(_, it)| is_chosen || said.left_of(it) != *it);
+            let before = positions.len();
+            positions.extend(to_erase.map(|(position, _)| *position));
+            if positions.len() == before {
+                continue;
+            }
+            left.push(match descriptions.last() {
+                Some((_, last)) if !is_chosen => said.left_of(last),
+                _ => SessionDescription::empty(*id),
+            });
+        }
+        Erasing {
+            positions: positions.into_iter().collect(),
+            left,
+        }
+    }
+}
+
+impl Erasing {
+    /// The entries of the list that say what is left. Each description stands behind an entry of its session, to which it belongs
+    /// once it can't be read.
+    fn records(&self, at_ms: u64) -> Result<Vec<EncodedEvent>> {
+        let mut records = Vec::with_capacity(2 * self.left.len());
+        for description in &self.left {
+            let updated = CatalogEvent::SessionUpdated {
+                id: description.id,
+                at_ms,
+                changes: SessionChanges::default(),
+            };
+            records.push(updated.encode()?);
+            records.push(CatalogEvent::SessionDescribed(description.clone()).encode()?);
+        }
+        Ok(records)
+    }
+}
+
+/// These sessions, those that they were copied from, and all copies of both.
+fn family(catalog: &Catalog, chosen: &BTreeSet<SessionId>) -> BTreeSet<SessionId> {
+    let mut family = BTreeSet::new();
+    let mut next: Vec<SessionId> = chosen.iter().copied().collect();
+    while let Some(id) = next.pop() {
+        if family.insert(id) {
+            next.extend(catalog.session(id).and_then(|session| session.copied_from));
+            next.extend(catalog.copies_of(id));
+        }
+    }
+    family
+}
