@@ -61,6 +61,8 @@ kinds! {
     RUN_RESUMED = 35,
     /// Details of the run were recorded.
     RUN_DESCRIBED = 36,
+    /// How the run paused or ended, in words.
+    RUN_EXPLAINED = 37,
 
     // 40 to 47: the catalog of runs.
     /// A run was made.

@@ -62,7 +62,7 @@ pub use json::{
 pub use page::Page;
 pub use run::{
     ListRuns, PlacedRun, Run, RunCatalog, RunCatalogEvent, RunDescription, RunDetails, RunEvent,
-    RunFold, RunMessage, RunStatus, RunSummary, StatusChange, Stop, StopKind, ToolCall,
+    RunFold, RunMessage, RunStatus, RunSummary, RunWords, StatusChange, Stop, StopKind, ToolCall,
     ToolCallFold, ToolCallStatus, pause_reason, tool_calls,
 };
 pub use runlog_log::{Error, ErrorKind, Result};

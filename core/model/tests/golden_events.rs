@@ -11,9 +11,10 @@ use runlog_model::{
     AgentCatalogEvent, AgentDefinition, AgentInstance, CatalogEvent, Chat, ChatEvent, ChatMessage,
     ChatRequest, ChatRole, ChatShare, DeletedAgent, EventOptions, FlowCatalogEvent, InstanceId,
     NewContextEvent, OpenRequest, RawJson, RequestStatus, Run, RunCatalogEvent, RunDescription,
-    RunEvent, RunId, RunSnapshot, RunStatus, RunSummary, RuntimeEvent, Session, SessionChanges,
-    SessionId, SessionStatus, SnapshotChain, SpaceRecord, SpawnRecord, SpawnedAgent, StatusChange,
-    Step, StepDiffs, StepStatus, StepType, StopKind, TakenRecord, Updates,
+    RunEvent, RunId, RunSnapshot, RunStatus, RunSummary, RunWords, RuntimeEvent, Session,
+    SessionChanges, SessionDescription, SessionId, SessionStatus, SnapshotChain, SpaceRecord,
+    SpawnRecord, SpawnedAgent, StatusChange, Step, StepDiffs, StepStatus, StepType, StopKind,
+    TakenRecord, Updates,
 };
 use uuid::Uuid;
 
@@ -211,6 +212,11 @@ fn catalog_events(lines: &mut Lines) {
         "session-created-chat-bare": CatalogEvent::SessionCreated(chat_session(Chat::new("bot"))),
         "session-updated": changed(changes),
         "session-updated-bare": changed(SessionChanges::default()),
+        "session-described": CatalogEvent::SessionDescribed(SessionDescription {
+            extra: serde_json::from_str(r#"{"mood":"good"}"#).unwrap(),
+            ..session().description()
+        }),
+        "session-described-empty": CatalogEvent::SessionDescribed(SessionDescription::empty(SessionId(id(1)))),
         "session-deleted": CatalogEvent::SessionDeleted { id: SessionId(id(1)), at_ms: 5 },
         "session-restored": CatalogEvent::SessionRestored { id: SessionId(id(1)), at_ms: 5 },
         "instance-created": CatalogEvent::InstanceCreated(instance),
@@ -231,22 +237,24 @@ fn run_events(lines: &mut Lines) {
         status: RunStatus::Failed,
         at_ms: 5,
         step_count: 46,
-        summary: text("s"),
-        error_message: text("e"),
-        pause_reason: text("r"),
+        words: RunWords {
+            summary: text("s"),
+            error_message: text("e"),
+            pause_reason: text("r"),
+        },
         stop_kind: None,
     };
     let stopped = StatusChange {
         status: RunStatus::Paused,
-        summary: None,
-        error_message: None,
+        words: RunWords {
+            pause_reason: text("r"),
+            ..RunWords::default()
+        },
         stop_kind: Some(StopKind::Timeout),
         ..change.clone()
     };
     let bare_change = StatusChange {
-        summary: None,
-        error_message: None,
-        pause_reason: None,
+        words: RunWords::default(),
         ..change.clone()
     };
     let described = RunDescription {
@@ -296,6 +304,9 @@ fn run_events(lines: &mut Lines) {
         "run-status-changed": RunEvent::StatusChanged(change),
         "run-status-changed-bare": RunEvent::StatusChanged(bare_change),
         "run-status-changed-stopped": RunEvent::StatusChanged(stopped),
+        "run-explained": RunEvent::Explained(RunWords {
+            summary: text("s"), error_message: text("e"), pause_reason: text("r"),
+        }),
         "run-described": RunEvent::Described(described),
         "run-resumed": RunEvent::Resumed { run_id: RunId(id(9)), at_ms: 2_000 },
         // A run is listed as it is made, when none can have resumed it.

@@ -294,7 +294,7 @@ fn message_of(event: &ContextEvent, role: Role, json: RawJson) -> Message {
 /// let instance: InstanceId = "0198c7e0-0000-7000-8000-000000000000".parse()?;
 /// let record = Record {
 ///     kind: Kind(new.kind.byte()), meta: new.encode_meta()?.into(), payload: new.content.into_bytes(),
-///     stream: StreamId(instance.as_uuid()), sequence: Sequence(1), position: Position(7), time_ms: 0, redacted: false,
+///     stream: StreamId(instance.as_uuid()), sequence: Sequence(1), position: Position(7), time_ms: 0, redacted: false, lost: false,
 /// };
 /// let events = [ContextEvent::decode(instance, &record)?];
 /// assert_eq!(messages(&events)?[0].json, sent);

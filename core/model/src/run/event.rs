@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Run, RunDetails, RunStatus, StopKind};
 use crate::{
-    RawJson, Result, RunId,
+    EncodedEvent, RawJson, Result, RunId,
     check::check_length,
     encoding::{Event, events},
     limits::RUN_TEXT_BYTES_MAX,
@@ -33,6 +33,9 @@ events! {
         },
         /// Details of it were recorded; the record contains earlier details too, unless they were overwritten.
         RUN_DESCRIBED => Described(description: RunDescription),
+        /// How it paused or ended, in words: right behind the change of its status. They may repeat what was said in the run; in a record of
+        /// their own they can be erased like that.
+        RUN_EXPLAINED => Explained(words: RunWords),
     }
 }
 
@@ -44,6 +47,7 @@ impl Event for RunEvent {
             Self::Created(run) => run.check(),
             Self::StatusChanged(change) => change.check(),
             Self::Described(description) => description.details().check(),
+            Self::Explained(words) => words.check(),
             Self::StepStarted { .. } | Self::Resumed { .. } => Ok(()),
         }
     }
@@ -58,6 +62,36 @@ pub struct StatusChange {
     pub at_ms: u64,
     /// The steps begun until then.
     pub step_count: u32,
+    /// How it paused or ended, in words.
+    #[serde(flatten)]
+    pub words: RunWords,
+    /// What stopped it, where it didn't end by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_kind: Option<StopKind>,
+}
+
+impl StatusChange {
+    /// The records of the change: its words stand in a record of their own.
+    ///
+    /// # Errors
+    /// [`TooLarge`](crate::ErrorKind::TooLarge) for a text over its limit.
+    pub fn encode_all(mut self) -> Result<Vec<EncodedEvent>> {
+        let words = std::mem::take(&mut self.words);
+        let mut records = vec![RunEvent::StatusChanged(self).encode()?];
+        if words != RunWords::default() {
+            records.push(RunEvent::Explained(words).encode()?);
+        }
+        Ok(records)
+    }
+
+    fn check(&self) -> Result<()> {
+        self.words.check()
+    }
+}
+
+/// How a run paused or ended, in words.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct RunWords {
     /// Its summary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
@@ -67,12 +101,9 @@ pub struct StatusChange {
     /// Why it paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_reason: Option<String>,
-    /// What stopped it, where it didn't end by itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stop_kind: Option<StopKind>,
 }
 
-impl StatusChange {
+impl RunWords {
     fn check(&self) -> Result<()> {
         for (what, text) in [
             ("the run's summary", &self.summary),

@@ -1,6 +1,6 @@
 //! [`RunFold`]: folds a run's events into the run.
 
-use super::{Run, RunEvent, RunStatus, StatusChange};
+use super::{Run, RunEvent, RunStatus, RunWords, StatusChange};
 use crate::{Error, Result};
 
 /// Folds a run's events, given in order, into the run.
@@ -52,6 +52,7 @@ impl RunFold {
                 run.usage = description.usage;
                 run.metadata = description.metadata;
             }
+            RunEvent::Explained(words) => explain(run, words),
             RunEvent::Created(run) => {
                 return Err(Error::damaged(format!(
                     "run {} is there already, but is created once more",
@@ -81,13 +82,17 @@ fn apply(run: &mut Run, change: StatusChange) {
     };
     run.status = change.status;
     run.step_count = change.step_count;
-    run.summary = change.summary;
-    run.error_message = change.error_message;
-    run.pause_reason = change.pause_reason;
+    explain(run, change.words);
     run.stop_kind = change.stop_kind;
     let (ended, duration_ms) = times(change.status, run.created_at_ms, change.at_ms, ran_until_ms);
     run.completed_at_ms = ended;
     run.duration_ms = duration_ms;
+}
+
+fn explain(run: &mut Run, words: RunWords) {
+    run.summary = words.summary;
+    run.error_message = words.error_message;
+    run.pause_reason = words.pause_reason;
 }
 
 /// The end time and the duration of a run with this status, which it got at `at_ms` and had worked until `ran_until_ms`.
@@ -151,9 +156,10 @@ mod tests {
             status,
             at_ms: 1_250,
             step_count: 46,
-            summary: Some("done".into()),
-            error_message: None,
-            pause_reason: None,
+            words: RunWords {
+                summary: Some("done".into()),
+                ..RunWords::default()
+            },
             stop_kind: None,
         }
     }
@@ -283,7 +289,10 @@ mod tests {
     #[test]
     fn a_text_over_its_limit_is_refused() {
         let long = StatusChange {
-            summary: Some("x".repeat(RUN_TEXT_BYTES_MAX + 1)),
+            words: RunWords {
+                summary: Some("x".repeat(RUN_TEXT_BYTES_MAX + 1)),
+                ..RunWords::default()
+            },
             ..change(RunStatus::Failed)
         };
         assert_eq!(

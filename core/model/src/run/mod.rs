@@ -11,7 +11,7 @@ mod view;
 
 pub use catalog::{ListRuns, PlacedRun, RunCatalog};
 pub use details::RunDetails;
-pub use event::{RunDescription, RunEvent, StatusChange};
+pub use event::{RunDescription, RunEvent, RunWords, StatusChange};
 pub use fold::RunFold;
 pub use history::{RunMessage, ToolCall, ToolCallFold, tool_calls};
 pub use listed::RunCatalogEvent;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use runlog_log::{
-    Batch, CompactOptions, CompactProgress, Compaction, Op, Position, ReadOptions, Record,
+    Batch, CompactOptions, CompactProgress, Compaction, Kind, Op, Position, ReadOptions, Record,
     StreamId, if_supported,
 };
 use runlog_model::{CatalogEvent, ChatEvent, EncodedEvent, RunId, RunStatus, SessionId, kinds};
@@ -16,10 +16,14 @@ use super::dismissed::dismissals;
 use crate::{
     Error, ErrorKind, Result, Store,
     journal::follow::read_each,
-    kernel::{catalog::CATALOG_STREAM, lookup, records::append},
+    kernel::{
+        catalog::CATALOG_STREAM,
+        lookup,
+        records::{append, run_stream},
+    },
 };
 
-/// What says how a run went: all of its own records but those of its flow, its space and its details.
+/// What says how a run went: all of its own records but those of its flow and its space, its details, and how it ended in words.
 const COURSE: [u8; 6] = [
     kinds::RUN_CREATED,
     kinds::RUN_STEP_STARTED,
@@ -257,18 +261,13 @@ impl Store {
         let mut streams = HashSet::new();
         for id in sessions {
             self.check_is_quiet(*id).await?;
-            for (stream, last) in self.session_streams(*id).await? {
-                let options = ReadOptions {
-                    last,
-                    ..ReadOptions::default()
-                };
-                read_each(&**self.backend(), stream, options, &mut |record| {
-                    positions.extend(has_content(record).then_some(record.position.0));
-                    Ok(())
-                })
-                .await?;
+            let mut of_session = self.session_stream_ids(*id).await?;
+            let runs = self.session_runs(*id).await?;
+            of_session.extend(runs.iter().map(|run| run_stream(run.id)));
+            for stream in &of_session {
+                positions.extend(self.positions_in(*stream).await?);
             }
-            streams.extend(self.session_stream_ids(*id).await?);
+            streams.extend(of_session);
         }
         if !streams.is_empty() {
             positions.extend(self.positions_in_log(&streams).await?);
@@ -276,7 +275,25 @@ impl Store {
         Ok(positions)
     }
 
-    /// The positions of all content that was appended to some streams. What one of them was truncated before is only found in
+    /// The positions of all content of a stream, that which it shares with others too.
+    async fn positions_in(&self, stream: StreamId) -> Result<Vec<u64>> {
+        let mut positions = Vec::new();
+        let Some(info) = self.backend().stream(stream).await? else {
+            return Ok(positions);
+        };
+        let options = ReadOptions {
+            last: info.last_sequence,
+            ..ReadOptions::default()
+        };
+        read_each(&**self.backend(), stream, options, &mut |record| {
+            positions.extend(has_content(record).then_some(record.position.0));
+            Ok(())
+        })
+        .await?;
+        Ok(positions)
+    }
+
+    /// The positions of all content that was appended to some streams, and of the states that were saved of them. What one of them was truncated before is only found in
     /// the log, and copies that were made earlier still read it.
     async fn positions_in_log(&self, streams: &HashSet<StreamId>) -> Result<Vec<u64>> {
         let mut positions = Vec::new();
@@ -348,5 +365,9 @@ fn session_of(record: &Record) -> Result<Option<SessionId>> {
 
 /// Whether a record has content that can be redacted.
 fn has_content(record: &Record) -> bool {
-    record.kind.is_data() && !record.redacted && !BARE.contains(&record.kind.0)
+    let is_bare = [&BARE[..], &COURSE[..]]
+        .iter()
+        .any(|kinds| kinds.contains(&record.kind.0));
+    let is_content = record.kind.is_data() && !is_bare;
+    (is_content || record.kind == Kind::SNAPSHOT) && !record.redacted
 }

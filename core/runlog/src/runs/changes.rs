@@ -1,7 +1,7 @@
 //! The operations that change runs; several changes can share one batch.
 
 use runlog_log::{Durability, Expected, Op, Sequence};
-use runlog_model::{EncodedEvent, RunCatalogEvent, RunEvent, RunId, StatusChange};
+use runlog_model::{EncodedEvent, RunCatalogEvent, RunId, StatusChange};
 
 use crate::{
     Result,
@@ -55,7 +55,7 @@ impl PlannedChange {
             id,
             last_sequence,
             listed: listed.encode()?,
-            own: vec![RunEvent::StatusChanged(change).encode()?],
+            own: change.encode_all()?,
         })
     }
 }

@@ -41,9 +41,9 @@ impl NewStatus {
         let mut planned = self
             .recorder
             .plan_change(self.status, |change: &mut StatusChange| {
-                change.summary.clone_from(&self.summary);
-                change.error_message.clone_from(&self.error_message);
-                change.pause_reason.clone_from(&self.pause_reason);
+                change.words.summary.clone_from(&self.summary);
+                change.words.error_message.clone_from(&self.error_message);
+                change.words.pause_reason.clone_from(&self.pause_reason);
                 change.stop_kind = self.stop_kind;
             })?;
         planned.own.splice(0..0, self.before.iter().cloned());

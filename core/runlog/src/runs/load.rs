@@ -81,6 +81,9 @@ impl Runs {
             let page = self.store.backend().read(run_stream(id), options).await?;
             next = page.next;
             for record in page.records {
+                if was_erased(&record) {
+                    continue;
+                }
                 let is_step = record.kind.0 == kinds::RUN_STEP_STARTED;
                 events.push(record);
                 if is_step {
@@ -156,6 +159,9 @@ impl Runs {
             ..ReadOptions::default()
         };
         read_each(&**backend, run_stream(id), options, &mut |record| {
+            if was_erased(record) {
+                return Ok(());
+            }
             fold.push(event_of(record, id)?)
                 .map_err(|error| name_run(error, id, record.sequence))
         })
@@ -180,6 +186,13 @@ impl Runs {
             _ => None,
         })
     }
+}
+
+/// Whether a record had no more than words, and they were erased: what the run was is known without them.
+fn was_erased(record: &Record) -> bool {
+    record.redacted
+        && !record.lost
+        && [kinds::RUN_EXPLAINED, kinds::RUN_DESCRIBED].contains(&record.kind.0)
 }
 
 /// The event that a record of a run's stream has.

@@ -1,7 +1,7 @@
 //! Recovery: runs that a process left `running` become `paused`.
 
 use runlog_log::{Batch, ReadOptions};
-use runlog_model::{RunId, RunStatus, StatusChange, StopKind, pause_reason};
+use runlog_model::{RunId, RunStatus, RunWords, StatusChange, StopKind, pause_reason};
 
 use super::{
     Runs,
@@ -67,9 +67,10 @@ impl Runs {
             status: RunStatus::Paused,
             at_ms: self.last_active_ms(&loaded).await?,
             step_count: loaded.run.step_count,
-            summary: None,
-            error_message: None,
-            pause_reason: Some(pause_reason::ORPHANED.to_owned()),
+            words: RunWords {
+                pause_reason: Some(pause_reason::ORPHANED.to_owned()),
+                ..RunWords::default()
+            },
             stop_kind: Some(StopKind::Orphaned),
         };
         PlannedChange::new(id, loaded.last_sequence, change).map(Some)

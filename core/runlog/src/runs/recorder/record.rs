@@ -213,7 +213,7 @@ impl RunRecorder {
     pub async fn pause(&self, reason: impl Into<Stop>) -> Result<Run> {
         let stop = reason.into();
         self.change(RunStatus::Paused, |change| {
-            change.pause_reason = Some(stop.reason.clone());
+            change.words.pause_reason = Some(stop.reason.clone());
             change.stop_kind = Some(stop.kind);
         })
         .await
@@ -225,7 +225,7 @@ impl RunRecorder {
     /// As [`pause`](Self::pause).
     pub async fn complete(&self, summary: Option<&str>) -> Result<Run> {
         self.change(RunStatus::Completed, |change| {
-            change.summary = summary.map(str::to_owned)
+            change.words.summary = summary.map(str::to_owned)
         })
         .await
     }
@@ -236,7 +236,7 @@ impl RunRecorder {
     /// As [`pause`](Self::pause).
     pub async fn fail(&self, error_message: &str) -> Result<Run> {
         self.change(RunStatus::Failed, |change| {
-            change.error_message = Some(error_message.to_owned())
+            change.words.error_message = Some(error_message.to_owned())
         })
         .await
     }
@@ -248,7 +248,7 @@ impl RunRecorder {
     /// for a summary over its limit.
     pub async fn cancel(&self, summary: Option<&str>) -> Result<Run> {
         self.change(RunStatus::Cancelled, |change| {
-            change.summary = summary.map(str::to_owned);
+            change.words.summary = summary.map(str::to_owned);
             change.stop_kind = Some(StopKind::Cancelled);
         })
         .await

@@ -1,7 +1,7 @@
 //! Checks and changes of a run's status.
 
 use runlog_log::Batch;
-use runlog_model::{Run, RunStatus, StatusChange};
+use runlog_model::{Run, RunStatus, RunWords, StatusChange};
 
 use super::RunRecorder;
 use crate::{
@@ -77,9 +77,7 @@ impl RunRecorder {
             status,
             at_ms: self.inner.runs.store.backend().now_ms(),
             step_count: state.run.step_count,
-            summary: None,
-            error_message: None,
-            pause_reason: None,
+            words: RunWords::default(),
             stop_kind: None,
         };
         fill(&mut change);
