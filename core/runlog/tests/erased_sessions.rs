@@ -1,4 +1,5 @@
-//! What people wrote about a session, its title and its metadata, is erased with it.
+//! A session is erased with all that was said in it and about it: its title and its metadata, its runs' flows, states, details, and
+//! how they ended in words.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,12 +11,14 @@
 use std::{fs, io::Cursor, path::Path};
 
 use runlog::{
-    Error, NewMessage, NewSession, RawJson, Session, SessionId,
+    Error, ErrorKind, NewMessage, NewRun, NewSession, RawJson, RunStatus, Session, SessionId,
     archive::{self, What},
-    blocking::Store,
+    blocking::{FlowRun, Playback, Store},
     chats::{Chat, Updates},
+    flows::{ListFlows, PlaybackOptions, RuntimeEvent, Speed},
     log::Position,
     retention::{Erase, Erased},
+    runs::RunDetails,
     scan::TextQuery,
     sessions::{CopySession, ListSessions, SessionChanges},
 };
@@ -252,4 +255,90 @@ fn an_export_carries_what_was_erased_as_erased() {
     import(&third, &older);
     import(&third, &newer);
     assert_eq!(sessions(&third), listed);
+}
+
+fn json(text: &str) -> RawJson {
+    RawJson::parse(text).unwrap()
+}
+
+#[test]
+fn what_its_runs_kept_is_erased_and_how_they_went_is_known_still() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = Store::open(&path).unwrap();
+    let start = |session: &str| {
+        let new = NewRun::in_new_session(NewSession::titled(session), "coder");
+        store.runs().start(new).unwrap()
+    };
+    let (failed, kept) = (start("a"), start("b"));
+    for (run, text) in [(&failed, SECRET), (&kept, "kept")] {
+        run.next_step().unwrap();
+        run.record_message(NewMessage::user(text)).unwrap();
+        let details = RunDetails {
+            metadata: Some(json(&format!(r#"{{"about":"{text}"}}"#))),
+            ..RunDetails::default()
+        };
+        run.describe(details).unwrap();
+        let mut flow = FlowRun::create(&store, Some(run.id())).unwrap();
+        let event = format!(
+            r#"{{"type":"agent:text","nodeId":"n","runId":"{}","timestamp":1,"content":"{text}"}}"#,
+            run.id()
+        );
+        flow.record(&RuntimeEvent::parse(event).unwrap()).unwrap();
+        flow.start_agent("n", "s").unwrap();
+        flow.finish_node("n", serde_json::json!({ "said": text }))
+            .unwrap();
+        flow.save_snapshot().unwrap();
+    }
+    let session = failed.run().session_id;
+    let refused = store.erase(&Erase {
+        sessions: vec![session],
+        reason: "asked to".to_owned(),
+        ..Erase::default()
+    });
+    assert_eq!(
+        refused.unwrap_err().kind(),
+        ErrorKind::WrongStatus,
+        "it is at work"
+    );
+    failed.fail(&format!("couldn't parse {SECRET}")).unwrap();
+    kept.complete(Some("kept")).unwrap();
+    let (failed, kept) = (failed.id(), kept.id());
+    let before = store.runs().get(kept).unwrap().unwrap();
+    assert!(before.summary.as_deref() == Some("kept") && before.metadata.is_some());
+    assert!(tells(&store, SECRET));
+    let erased = erase(&store, vec![session]);
+    assert!(erased.is_gone);
+    let check = |store: &Store| {
+        assert!(!tells(store, SECRET) && !holds(&path, SECRET));
+        let run = store.runs().get(failed).unwrap().unwrap();
+        assert_eq!((run.status, run.step_count), (RunStatus::Failed, 1));
+        assert!(run.completed_at_ms.is_some());
+        assert_eq!((run.error_message, run.metadata), (None, None));
+        assert_eq!(store.runs().get(kept).unwrap().unwrap(), before);
+        let played = |run| {
+            let options = PlaybackOptions {
+                speed: Speed::AtOnce,
+                ..PlaybackOptions::default()
+            };
+            let events = Playback::new(store, run, options).unwrap();
+            events.map(|event| event.unwrap()).count()
+        };
+        assert!(played(kept) >= 1);
+        assert_eq!(played(failed), 0);
+        let flows = store.flows().list(&ListFlows::default()).unwrap().items;
+        assert_eq!(flows.len(), 2, "{flows:?}");
+        assert!(flows.iter().all(|flow| flow.is_over));
+    };
+    check(&store);
+    assert_eq!(erase(&store, vec![session]).records, 0);
+    store.close().unwrap();
+    drop(store);
+    let store = Store::open(&path).unwrap();
+    check(&store);
+    let other = Store::in_memory();
+    import(&other, &export(&store));
+    let run = other.runs().get(failed).unwrap().unwrap();
+    assert_eq!((run.status, run.error_message), (RunStatus::Failed, None));
+    assert!(!tells(&other, SECRET));
 }
