@@ -141,19 +141,26 @@ impl Found {
         let mut positions = BTreeSet::new();
         let mut left = Vec::new();
         for (id, descriptions) in &self.described {
-            let is_chosen = chosen.contains(id);
-            let to_erase = descriptions
-                .iter()
-                .filter(|(_, it)| is_chosen || said.left_of(it) != *it);
-            let before = positions.len();
-            positions.extend(to_erase.map(|(position, _)| *position));
-            if positions.len() == before {
+            if chosen.contains(id) {
+                positions.extend(descriptions.iter().map(|(position, _)| *position));
+                left.push(SessionDescription::empty(*id));
                 continue;
             }
-            left.push(match descriptions.last() {
-                Some((_, last)) if !is_chosen => said.left_of(last),
-                _ => SessionDescription::empty(*id),
-            });
+            let with_it: Vec<_> = descriptions
+                .iter()
+                .filter(|(_, it)| said.left_of(it) != *it)
+                .collect();
+            let Some((_, newest)) = descriptions.last().filter(|_| !with_it.is_empty()) else {
+                continue;
+            };
+            // What else it said once is kept as what it said before: others may have taken that over, and it is looked for here when
+            // this session is erased itself.
+            for (position, description) in with_it {
+                positions.insert(*position);
+                left.push(said.left_of(description));
+            }
+            left.push(said.left_of(newest));
+            left.dedup();
         }
         Erasing {
             positions: positions.into_iter().collect(),
