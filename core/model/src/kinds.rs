@@ -37,7 +37,7 @@ kinds! {
     INSTANCE_CREATED = 19,
     /// A deleted session was restored.
     SESSION_RESTORED = 20,
-    /// What people wrote about a session: its title, its metadata.
+    /// What tells of a session's people and subject: its title, its metadata, who made and changed it.
     SESSION_DESCRIBED = 21,
     /// A part of the catalog's checkpoint.
     CATALOG_PART = 23,

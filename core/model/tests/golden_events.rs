@@ -213,6 +213,8 @@ fn catalog_events(lines: &mut Lines) {
         "session-updated": changed(changes),
         "session-updated-bare": changed(SessionChanges::default()),
         "session-described": CatalogEvent::SessionDescribed(SessionDescription {
+            created_by: text("ada"),
+            updated_by: text("bob"),
             extra: serde_json::from_str(r#"{"mood":"good"}"#).unwrap(),
             ..session().description()
         }),

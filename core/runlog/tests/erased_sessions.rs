@@ -101,9 +101,14 @@ fn fill(store: &Store) -> (SessionId, SessionId) {
     };
     store.update_session(session.id, changes).unwrap();
     let chats = store.chats();
-    let chat = chats.create_chat(Chat::new("travel")).unwrap();
-    let updates =
-        format!(r#"{{"title":"{SECRET}","sort":7,"mood":"{SECRET}","metadata":["{SECRET}"]}}"#);
+    let new = Chat {
+        created_by: Some(format!("by {SECRET}")),
+        ..Chat::new("travel")
+    };
+    let chat = chats.create_chat(new).unwrap();
+    let updates = format!(
+        r#"{{"title":"{SECRET}","sort":7,"mood":"{SECRET}","metadata":["{SECRET}"],"updated_by":"{SECRET}"}}"#
+    );
     let updates = Updates::parse(&updates).unwrap();
     chats.update_chat(&chat.chat_id, &updates).unwrap();
     (session.id, chat.chat_id.parse().unwrap())
@@ -145,6 +150,7 @@ fn nothing_of_it_is_left_in_reads_lists_checkpoints_and_files() {
         }
         let chat = store.chats().get_chat(&chat.to_string()).unwrap().unwrap();
         assert!(chat.sort == 7 && chat.extra.is_empty(), "{chat:?}");
+        assert_eq!((chat.created_by, chat.updated_by), (None, None));
     };
     check(&store);
     // Again: nothing is left to be done.
@@ -216,9 +222,9 @@ fn what_a_search_finds_of_it_is_erased_by_its_position() {
         store.search(&query, Position(1)).unwrap().found
     };
     let positions: Vec<u64> = hits().iter().map(|it| it.0).collect();
-    assert_eq!(positions.len(), 3);
+    assert_eq!(positions.len(), 4);
     let what = Erase {
-        positions: vec![positions[0], positions[2]],
+        positions: vec![positions[0], positions[3]],
         reason: "asked to".to_owned(),
         ..Erase::default()
     };

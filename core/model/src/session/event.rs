@@ -36,7 +36,7 @@ events! {
             /// When: milliseconds since 1970-01-01 UTC.
             at_ms: u64,
         },
-        /// What people wrote about a session was written, all of it anew.
+        /// What tells of a session's people and subject was written, all of it anew.
         SESSION_DESCRIBED => SessionDescribed(description: SessionDescription),
         /// An agent instance was made.
         INSTANCE_CREATED => InstanceCreated(instance: AgentInstance),

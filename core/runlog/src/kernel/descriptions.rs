@@ -1,4 +1,4 @@
-//! Erasing what people wrote about sessions: their titles, their metadata.
+//! Erasing what tells of the people and the subjects of sessions: titles, metadata, who made and changed a chat.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -20,11 +20,12 @@ struct Found {
     erased: Option<Position>,
 }
 
-/// What descriptions say: titles, metadata, and values of further fields by their names.
+/// What descriptions say: titles, metadata, people, and values of further fields by their names.
 #[derive(Default)]
 struct Said {
     titles: HashSet<String>,
     metadata: HashSet<RawJson>,
+    people: HashSet<String>,
     extra: HashSet<(String, String)>,
 }
 
@@ -32,6 +33,8 @@ impl Said {
     fn add(&mut self, description: &SessionDescription) {
         self.titles.extend(description.title.clone());
         self.metadata.extend(description.metadata.clone());
+        self.people.extend(description.created_by.clone());
+        self.people.extend(description.updated_by.clone());
         let extra = description.extra.iter();
         self.extra
             .extend(extra.map(|(field, value)| (field.clone(), value.to_string())));
@@ -42,6 +45,8 @@ impl Said {
         let mut left = description.clone();
         left.title.take_if(|title| self.titles.contains(title));
         left.metadata.take_if(|json| self.metadata.contains(json));
+        left.created_by.take_if(|name| self.people.contains(name));
+        left.updated_by.take_if(|name| self.people.contains(name));
         left.extra
             .retain(|field, value| !self.extra.contains(&(field.clone(), value.to_string())));
         left

@@ -346,7 +346,7 @@ impl Store {
     }
 }
 
-/// Whether a record is what people wrote about a session.
+/// Whether a record tells of a session's people and subject.
 fn is_description(record: &Record) -> bool {
     record.stream == CATALOG_STREAM && record.kind.0 == kinds::SESSION_DESCRIBED
 }
