@@ -336,6 +336,25 @@ fn what_is_at_work_or_paused_stays_unless_paused_is_named() {
 }
 
 #[test]
+fn of_a_deleted_session_a_paused_run_keeps_nothing() {
+    let store = Store::in_memory();
+    let [paused, running] = ["paused", "running"].map(|text| started(&store, text));
+    paused.pause("lunch").unwrap();
+    for run in [&paused, &running] {
+        store.delete_session(run.run().session_id).unwrap();
+    }
+    let policy = RetentionPolicy {
+        deleted: true,
+        ..RetentionPolicy::default()
+    };
+    let done = retained(&store, &policy);
+    assert_eq!(
+        (done.session_ids, done.kept_at_work),
+        (vec![paused.run().session_id], 1)
+    );
+}
+
+#[test]
 fn a_chat_that_is_being_answered_stays() {
     let store = Store::in_memory();
     let chats = store.chats();

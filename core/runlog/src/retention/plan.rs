@@ -283,6 +283,8 @@ impl Store {
         let resumed_runs = resumed_runs(runs);
         let is_run_kept = |run: &RunSummary| match run.status {
             RunStatus::Running => true,
+            // Nothing of a deleted session is resumed.
+            RunStatus::Paused if session.deleted_at_ms.is_some() => false,
             RunStatus::Paused => {
                 !resumed_runs.contains(&run.id) && !statuses.contains(&RunStatus::Paused)
             }
