@@ -28,6 +28,8 @@ use crate::{
 
 /// How long to wait before retrying to open a store that another process has locked.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
+/// A file that whoever opens a store for writing makes, and that a backup doesn't have.
+const WATERMARK: &str = "WATERMARK";
 /// The most runs of a killed process that are listed.
 const RECOVERED_SHOWN: usize = 3;
 
@@ -121,10 +123,18 @@ pub(crate) fn open_read_only(global: &Global) -> Result<Store> {
 }
 
 /// Opens the store for reading what can be resumed. If no process has it open for writing, the runs that a killed
-/// process left are paused first, and printed. If it can't be written to, they stay `running`.
+/// process left are paused first, and printed. If it can't be written to, they stay `running`; so they do in a backup, which takes
+/// no further backup once it was written to.
 pub(crate) fn open_recovered(global: &Global) -> Result<Store> {
     if !global.store.exists() {
         return Err(missing(global));
+    }
+    if !global.store.join(WATERMARK).exists() {
+        note(
+            global.json,
+            "nobody has written to this folder yet, which may be a backup: what a killed process left is still `running`",
+        );
+        return open_read_only(global);
     }
     match Store::open_with(&global.store, writing(global, StoreOptions::default())) {
         Ok(store) => Ok(print_recovered(global, store)),

@@ -844,3 +844,29 @@ fn a_run_that_was_resumed_is_listed_with_the_one_that_goes_on() {
     let shown = place.expect(0, &["resume", "--list"]).out;
     assert!(shown.contains(&next) && !shown.contains(&run), "{shown}");
 }
+
+#[test]
+fn lists_leave_a_backup_as_it_is() {
+    let place = Place::new();
+    let store = store(&place);
+    let new = NewRun::in_new_session(NewSession::titled("Fix it"), "coder");
+    let run = store.runs().start(new).unwrap();
+    let mut flow = FlowRun::create(&store, Some(run.id())).unwrap();
+    flow.save_snapshot().unwrap();
+    let backup = || store.backup(place.path("copy"));
+    backup().unwrap();
+    for command in [
+        &["runs"][..],
+        &["flows"],
+        &["flows", "--resumable"],
+        &["resume", "--list"],
+    ] {
+        let listed = place.runlog(&[&["--store", "copy"], command].concat());
+        assert_eq!(listed.code, 0, "{listed:?}");
+    }
+    let listed = place.expect(0, &["--store", "copy", "runs"]);
+    assert!(listed.out.contains("running"), "{listed:?}");
+    assert!(listed.err.contains("may be a backup"), "{listed:?}");
+    run.record_message(NewMessage::user("on")).unwrap();
+    backup().unwrap();
+}

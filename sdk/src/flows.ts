@@ -305,8 +305,8 @@ export class FlowRun implements AsyncDisposable {
   }
 
   /**
-   * Takes the commands that wait for a run, once there are any; `undefined` when the signal is aborted before. Waiting for a
-   * command keeps no Node process alive, nor does `AbortSignal.timeout`: a process that has nothing else to do ends.
+   * Takes the commands that wait for a run, once there are any; `undefined` when the signal is aborted before. Waiting keeps a Node
+   * process alive, until the signal is aborted, or the flow or the store is closed.
    *
    * @throws {@link RunlogError} `wrong_status` when none waits and none can come any more: the flow is that of a run that has
    * paused or ended; `closed` when the flow or the store is closed.
@@ -314,7 +314,7 @@ export class FlowRun implements AsyncDisposable {
   async nextCommands(runId: string, signal: AbortSignal): Promise<ReceivedCommand[] | undefined> {
     checkSignal(signal);
     const take = () => this.#take(() => this.#handle.value("takeInbox", { runId, waits: true }));
-    return await this.#next(signal, take, ({ runId: of }) => of === runId);
+    return await this.#next(signal, take, ({ runId: of }) => of === runId, { idle: false });
   }
 
   /**
@@ -326,7 +326,7 @@ export class FlowRun implements AsyncDisposable {
   async nextMessage(runId: string, signal: AbortSignal): Promise<unknown> {
     checkSignal(signal);
     const take = () => this.#take(() => this.#handle.value("takeMessage", { runId }));
-    const taken = await this.#next(signal, take, ({ runId: of, message }) => of === runId && typeof message === "string");
+    const taken = await this.#next(signal, take, ({ runId: of, message }) => of === runId && typeof message === "string", { idle: true });
     const [command] = taken ?? [];
     if (command === undefined || !signal.aborted) return command?.message;
     this.#change(await this.#handle.value("giveBack", undefined, wellFormedBytes(command)));
@@ -351,8 +351,13 @@ export class FlowRun implements AsyncDisposable {
     stateOf(this.state).inbox = [...this.#inbox];
   }
 
-  /** Takes commands once there are some that are wanted. */
-  async #next(signal: AbortSignal, take: () => Promise<ReceivedCommand[]>, isWanted: (command: ReceivedCommand) => boolean): Promise<ReceivedCommand[] | undefined> {
+  /** Takes commands once there are some that are wanted; where it waits for them idly, that keeps no process alive. */
+  async #next(
+    signal: AbortSignal,
+    take: () => Promise<ReceivedCommand[]>,
+    isWanted: (command: ReceivedCommand) => boolean,
+    { idle }: { idle: boolean },
+  ): Promise<ReceivedCommand[] | undefined> {
     while (!signal.aborted) {
       // Made before the look, so that nothing comes in between unseen.
       const mark = await this.#store.value("mark", { watched: { flow: this.runId } });
@@ -369,7 +374,7 @@ export class FlowRun implements AsyncDisposable {
         this.#listeners.add(done);
         const forget = whenAborted(signal, done);
         // Another handle may have received one. When the store is closed, the next look at the inbox says so.
-        this.#store.value("changed", { mark }, undefined, { signal: stop.signal, idle: true }).then(done, done);
+        this.#store.value("changed", { mark }, undefined, { signal: stop.signal, idle }).then(done, done);
         // One that came since was taken for nobody's.
         if (signal.aborted || this.state.inbox.some(isWanted)) done();
       });

@@ -179,9 +179,9 @@ const SCRATCH_BYTES_MAX = 1 << 20;
  * Streams of opaque records, without any notion of agents: the engine that everything else is kept in. Got from
  * {@link Store.streams}.
  *
- * A stream is named by a UUID and made by its first append. Sessions, instances and runs have streams of their own under
- * their ids; what is appended to those here isn't checked to be what they keep. The lists of sessions, runs, flows and agents are
- * streams too (their ids begin with `72756e6c-6f67-3a`): they can be read here, and what would change them is `invalid_input`.
+ * A stream is named by a UUID and made by its first append. Sessions, instances, runs and flows have streams of their own under
+ * their ids, and their lists are streams too (of ids that begin with `72756e6c-6f67-3a`): they can be read here, and snapshots of
+ * your own saved at them; to append to them, or to truncate or delete them, is `invalid_input`.
  */
 export class Streams {
   readonly #handle: Handle<StoreCalls>;

@@ -22,7 +22,9 @@ What is named is empty in every read from then on, also in copies that share it,
 gone from the disk. The sessions and the places of what was erased stay. It can't be undone: on a terminal the command asks first, \
 elsewhere it needs --yes.
 
-Not erased are titles, names and metadata of sessions, which are named when it is done, summaries and flows of runs, backups and exports. \
+With a session go its title and its metadata, and of its runs the details, the flows, and how they ended in words. That there were such \
+runs, when, and how they ended stays. Not erased are a session's name, by which it is found, which is printed when it is done; \
+flows of no run, backups and exports. \
 Stopped half-way, call it again. `runlog search` finds positions.
 
 Where a segment couldn't be rewritten, so that the bytes may be on the disk still, it ends with exit code 6.
@@ -32,7 +34,7 @@ With --json: {\"store\", \"dry_run\": false, \"records\", \"is_gone\", \"compact
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// All that was said in these sessions
+    /// All that was said in these sessions, and about them
     #[arg(value_name = "SESSION")]
     sessions: Vec<String>,
     /// The record at this position of the log; may be given several times
@@ -90,22 +92,13 @@ fn sessions_of(args: &Args, store: &Store) -> Result<Vec<Session>> {
         .collect()
 }
 
-/// Names the texts of a session that an erasure leaves.
+/// Tells of the text of a session that an erasure leaves.
 fn note_kept(session: &Session, is_json: bool) {
-    let title = session
-        .title
-        .as_ref()
-        .map(|title| format!("its title, {:?}", text::one_line(title, 100)));
-    let name = session
-        .name
-        .as_ref()
-        .map(|name| format!("its name, {:?}", text::one_line(name, 100)));
-    let metadata = session.metadata.as_ref().map(|_| "its metadata".to_owned());
-    let kept: Vec<String> = [title, name, metadata].into_iter().flatten().collect();
-    if !kept.is_empty() {
+    if let Some(name) = &session.name {
+        let name = text::one_line(name, 100);
         note(
             is_json,
-            format!("not erased of session {}: {}", session.id, kept.join("; ")),
+            format!("not erased of session {}: its name, {name:?}", session.id),
         );
     }
 }

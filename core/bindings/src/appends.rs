@@ -11,14 +11,10 @@ use std::{
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll, Waker},
 };
 
-use runlog::{
-    backend::{Backend, BackendFuture, check_streams},
-    log::Appended,
-};
+use runlog::{Store, backend::BackendFuture, log::Appended};
 
 use serde::Serialize;
 
@@ -49,10 +45,10 @@ pub(crate) struct Staged {
 
 impl Staged {
     /// Stages packed records.
-    pub(crate) fn stage(backend: &dyn Backend, packed: &[u8]) -> Result<Self> {
+    pub(crate) fn stage(store: &Store, packed: &[u8]) -> Result<Self> {
         let packed = PackedAppend::read(packed)?;
-        check_streams(&packed.batch.ops)?;
-        let commit = backend.maintenance().stage(&packed.batch)?;
+        store.check_raw(&packed.batch.ops)?;
+        let commit = store.backend().maintenance().stage(&packed.batch)?;
         Ok(Self {
             records: packed.records as u64,
             commit,
@@ -120,21 +116,21 @@ impl Appends {
     pub(crate) fn stage(
         &mut self,
         handed_over: &[u8],
-        backend_of: impl Fn(u32) -> Result<Arc<dyn Backend>>,
+        store_of: impl Fn(u32) -> Result<Store>,
         settled: &mut Settled,
     ) -> Result<()> {
         // Cached, because consecutive appends are usually to the same store.
-        let mut found: Option<(u32, Arc<dyn Backend>)> = None;
+        let mut found: Option<(u32, Store)> = None;
         let mut rest = handed_over;
         while !rest.is_empty() {
             let (handle, packed, next) = split(rest)?;
             rest = next;
             self.last_ticket += 1;
-            let backend = match &found {
-                Some((of, backend)) if *of == handle => Ok(backend),
-                _ => backend_of(handle).map(|backend| &found.insert((handle, backend)).1),
+            let store = match &found {
+                Some((of, store)) if *of == handle => Ok(store),
+                _ => store_of(handle).map(|store| &found.insert((handle, store)).1),
             };
-            let staged = catch_unwind(AssertUnwindSafe(|| Staged::stage(&**backend?, packed)));
+            let staged = catch_unwind(AssertUnwindSafe(|| Staged::stage(store?, packed)));
             match staged.unwrap_or_else(|panic| Err(Failure::panicked(&*panic))) {
                 Ok(staged) => self.pending.push((self.last_ticket, staged)),
                 Err(failure) => settled.fail(self.last_ticket, failure),

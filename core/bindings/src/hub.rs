@@ -113,7 +113,7 @@ impl Hub {
     pub fn append(&mut self, packed: &[u8]) -> Result<(u64, Answers)> {
         let Self { scope, root, tasks } = self;
         let (first, settled) =
-            tasks.append(packed, |handle| object(scope, root, handle)?.backend())?;
+            tasks.append(packed, |handle| object(scope, root, handle)?.store())?;
         Ok((
             first,
             settled

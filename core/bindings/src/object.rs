@@ -2,7 +2,7 @@
 
 use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc};
 
-use runlog::backend::Backend;
+use runlog::Store;
 
 use crate::{
     Failure, Host, Result, arguments::Input, remote::Remote, tasks::Answer, watched::UnderWay,
@@ -16,8 +16,8 @@ pub(crate) trait Object {
     /// Answers a call; `None` for a method that it doesn't have.
     fn call(self: Rc<Self>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>>;
 
-    /// The backend that it appends to; only stores have one.
-    fn backend(&self) -> Result<Arc<dyn Backend>> {
+    /// The store that it appends to; only a store has one.
+    fn store(&self) -> Result<Store> {
         Err(Failure::invalid(format!(
             "{} has no streams to append to",
             self.name()

@@ -1,9 +1,9 @@
 //! [`OpenStore`]: the calls of an open store.
 
-use std::{rc::Rc, sync::Arc};
+use std::rc::Rc;
 
 use runlog::{
-    backend::Backend,
+    Store,
     log::{Backup, BackupOptions, CompactOptions, CompactProgress, Compaction, Stat, Verification},
     retention::{Erase, Erased, RetainProgress, Retained, RetentionPolicy},
     watch::{Mark, Watched},
@@ -58,8 +58,8 @@ impl Object for OpenStore {
         "a store"
     }
 
-    fn backend(&self) -> Result<Arc<dyn Backend>> {
-        self.0.backend()
+    fn store(&self) -> Result<Store> {
+        self.0.store()
     }
 
     fn call(self: Rc<Self>, scope: &Scope, input: Input<'_>) -> Result<Option<Answer>> {

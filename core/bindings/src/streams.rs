@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use runlog::{
     Durability, Store,
-    backend::{BackendFuture, Page, check_streams},
+    backend::{BackendFuture, Page},
     durability,
     log::{
         Appended, Batch, Direction, Expected, Kind, Op, Position, ReadOptions, Record, Sequence,
@@ -310,8 +310,7 @@ fn staged(
             },
         });
     }
-    check_streams(&steps)?;
-    store.check_snapshots(&steps)?;
+    store.check_raw(&steps)?;
     let batch = Batch {
         ops: steps,
         key: key.map(str::as_bytes),
@@ -361,7 +360,7 @@ fn snapshot_parts(snapshot: Option<Snapshot>) -> Result<WithContents<Option<Snap
 calls! {
     (of: &Rc<StoreObject>, _scope, input) {}
 
-    append {} -> Outcome => write(Staged::stage(&*of.backend()?, input.data)?);
+    append {} -> Outcome => write(Staged::stage(&of.store()?, input.data)?);
     commit {
         ops: Vec<GivenOp>,
         key: Option<String>,

@@ -2,9 +2,11 @@
 //!
 //! A future is polled once when it is started, so that writes are staged in the order of the calls. A write that looks at what
 //! is there (an update, a truncation, a copy) would not see those that are still on their way: it is started once they are done,
-//! and what changes the same thing after it is started once it is done. One that isn't
-//! ready waits in one of two lanes. All writes share a waker: a flush acknowledges many of them, and each is polled
-//! once or twice. All other futures, detached tasks included, have a waker of their own.
+//! and what changes the same thing after it is started once it is done.
+//!
+//! Each future has a waker of its own, detached tasks included: of many messages of a run, each waits for its turn, and all of
+//! them would be polled for each that is written. Only appends to streams, which wait for nothing but a flush, share one: a flush
+//! acknowledges many of them, and each is polled once or twice.
 
 use std::{
     collections::BTreeMap,
@@ -15,7 +17,7 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
-use runlog::backend::Backend;
+use runlog::Store;
 
 use crate::{
     Failure, Reply, Result,
@@ -34,7 +36,7 @@ pub(crate) struct Answer {
 /// How a future is woken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Lane {
-    /// With all other writes.
+    /// By itself, as a write: what looks at what is there waits for it.
     Write,
     /// By itself.
     Own,
@@ -96,7 +98,7 @@ impl Answer {
 /// The pending futures.
 pub(crate) struct Tasks {
     last_ticket: u64,
-    writes: Vec<(u64, Answer)>,
+    writes: BTreeMap<u64, Answer>,
     appends: Appends,
     others: BTreeMap<u64, Answer>,
     /// What waits for those before it, in the order of the calls.
@@ -105,7 +107,7 @@ pub(crate) struct Tasks {
     changes: Changes,
     begun: Changes,
     woken: Arc<Woken>,
-    write_waker: Waker,
+    append_waker: Waker,
 }
 
 /// A future that hasn't been polled yet.
@@ -125,13 +127,13 @@ pub(crate) struct Woken {
 
 #[derive(Default)]
 struct State {
-    writes: bool,
+    appends: bool,
     tickets: Vec<u64>,
     /// Whether the thread was asked already.
     asked: bool,
 }
 
-struct WakeWrites(Arc<Woken>);
+struct WakeAppends(Arc<Woken>);
 
 struct WakeOne {
     woken: Arc<Woken>,
@@ -166,9 +168,9 @@ impl Woken {
     }
 }
 
-impl Wake for WakeWrites {
+impl Wake for WakeAppends {
     fn wake(self: Arc<Self>) {
-        self.0.update(|state| state.writes = true);
+        self.0.update(|state| state.appends = true);
     }
 }
 
@@ -184,17 +186,17 @@ impl Tasks {
             state: Mutex::default(),
             wake: Box::new(wake),
         });
-        let write_waker = Waker::from(Arc::new(WakeWrites(Arc::clone(&woken))));
+        let append_waker = Waker::from(Arc::new(WakeAppends(Arc::clone(&woken))));
         Self {
             last_ticket: 0,
-            writes: Vec::new(),
+            writes: BTreeMap::new(),
             appends: Appends::default(),
             others: BTreeMap::new(),
             waiting: Vec::new(),
             changes: Changes::default(),
             begun: Changes::default(),
             woken,
-            write_waker,
+            append_waker,
         }
     }
 
@@ -236,7 +238,7 @@ impl Tasks {
 
     /// Polls a future for the first time: returns its result, or keeps it.
     fn begin(&mut self, ticket: u64, mut answer: Answer) -> Option<Result<Reply>> {
-        let waker = self.waker_of(ticket, answer.lane);
+        let waker = self.waker_of(ticket);
         if let Poll::Ready(result) = poll(&mut answer, &waker) {
             self.end(&answer);
             return Some(result);
@@ -244,12 +246,7 @@ impl Tasks {
         if let (Lane::Change, Some(key)) = (answer.lane, answer.key) {
             self.begun.add(key);
         }
-        match answer.lane {
-            Lane::Write => self.writes.push((ticket, answer)),
-            Lane::Own | Lane::Detached | Lane::AfterWrites | Lane::Change => {
-                drop(self.others.insert(ticket, answer));
-            }
-        }
+        self.keep(ticket, answer);
         None
     }
 
@@ -264,44 +261,42 @@ impl Tasks {
     pub(crate) fn append(
         &mut self,
         packed: &[u8],
-        backend_of: impl Fn(u32) -> Result<Arc<dyn Backend>>,
+        store_of: impl Fn(u32) -> Result<Store>,
     ) -> Result<(u64, Settled)> {
         let first = self.appends.next_ticket();
         let mut settled = Settled::default();
-        let staged = self.appends.stage(packed, backend_of, &mut settled);
-        self.appends.poll(&self.write_waker, &mut settled);
+        let staged = self.appends.stage(packed, store_of, &mut settled);
+        self.appends.poll(&self.append_waker, &mut settled);
         staged.map(|()| (first, settled))
     }
 
     /// Polls the woken futures, and returns the answers that are ready.
     pub(crate) fn poll(&mut self) -> (Vec<(u64, Result<Reply>)>, Settled) {
-        let (writes, tickets) = {
+        let (appends, mut tickets) = {
             let mut state = self.woken.state();
             state.asked = false;
             (
-                std::mem::take(&mut state.writes),
+                std::mem::take(&mut state.appends),
                 std::mem::take(&mut state.tickets),
             )
         };
         let mut ready = Vec::new();
         let mut settled = Settled::default();
-        if writes {
-            self.appends.poll(&self.write_waker, &mut settled);
-            let waker = &self.write_waker;
-            self.writes
-                .retain_mut(|(ticket, answer)| match poll(answer, waker) {
-                    Poll::Ready(result) => {
-                        ready.push((*ticket, result));
-                        false
-                    }
-                    Poll::Pending => true,
-                });
+        if appends {
+            self.appends.poll(&self.append_waker, &mut settled);
         }
+        // Those that are done together are answered in the order of the calls.
+        runlog::log::order::sort(&mut tickets);
+        tickets.dedup();
         for ticket in tickets {
-            let Some(mut answer) = self.others.remove(&ticket) else {
+            let of_lane = match self.writes.contains_key(&ticket) {
+                true => &mut self.writes,
+                false => &mut self.others,
+            };
+            let Some(mut answer) = of_lane.remove(&ticket) else {
                 continue;
             };
-            let waker = self.waker_of(ticket, answer.lane);
+            let waker = self.waker_of(ticket);
             match poll(&mut answer, &waker) {
                 Poll::Ready(_) if answer.lane == Lane::Detached => {}
                 Poll::Ready(result) => {
@@ -311,7 +306,7 @@ impl Tasks {
                     self.end(&answer);
                     ready.push((ticket, result));
                 }
-                Poll::Pending => drop(self.others.insert(ticket, answer)),
+                Poll::Pending => self.keep(ticket, answer),
             }
         }
         self.begin_waiting(&mut ready);
@@ -323,7 +318,7 @@ impl Tasks {
         if self.waiting.is_empty() {
             return;
         }
-        let first_write = self.writes.iter().map(|(ticket, _)| *ticket).min();
+        let first_write = self.writes.keys().next().copied();
         let first_append = self.appends.first_pending();
         // What those before it change that have begun, or wait.
         let mut before = self.begun.clone();
@@ -361,16 +356,20 @@ impl Tasks {
         self.others.remove(&ticket).is_some()
     }
 
-    fn waker_of(&self, ticket: u64, lane: Lane) -> Waker {
-        match lane {
-            Lane::Write => self.write_waker.clone(),
-            Lane::Own | Lane::Detached | Lane::AfterWrites | Lane::Change => {
-                Waker::from(Arc::new(WakeOne {
-                    woken: Arc::clone(&self.woken),
-                    ticket,
-                }))
-            }
-        }
+    /// Keeps a future that isn't done.
+    fn keep(&mut self, ticket: u64, answer: Answer) {
+        let of_lane = match answer.lane {
+            Lane::Write => &mut self.writes,
+            Lane::Own | Lane::Detached | Lane::AfterWrites | Lane::Change => &mut self.others,
+        };
+        of_lane.insert(ticket, answer);
+    }
+
+    fn waker_of(&self, ticket: u64) -> Waker {
+        Waker::from(Arc::new(WakeOne {
+            woken: Arc::clone(&self.woken),
+            ticket,
+        }))
     }
 }
 

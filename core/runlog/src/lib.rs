@@ -43,7 +43,7 @@ pub mod archive;
 pub mod backend {
     pub use runlog_log::{Backend, BackendFuture, Decorator, Maintenance, Page, if_supported};
 
-    pub use crate::kernel::lookup::{check_streams, is_list};
+    pub use crate::kernel::lookup::is_list;
 }
 #[cfg(not(target_family = "wasm"))]
 mod backup;

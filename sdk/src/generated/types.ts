@@ -503,16 +503,18 @@ export interface Erase {
   /** These messages of chats, by their ids. */
   messages?: readonly string[] | undefined;
   /**
-   * The records at these positions of the log; of a version of a chat's message all versions. Entries of the store's
-   * lists, and what says how a run went, are refused: without them what they are of couldn't be found, or read. So are
-   * deletions of a chat's messages, which would be there again.
+   * The records at these positions of the log; of a version of a chat's message all versions, and of a title or
+   * metadata of a session all that it ever had. Other entries of the store's lists, and what says how a run went, are
+   * refused: without them what they are of couldn't be found, or read. So are deletions of a chat's messages, which
+   * would be there again.
    */
   positions?: readonly number[] | undefined;
   /** Why, for readers that find the records empty. It must not say what was erased. */
   reason?: string | undefined;
   /**
-   * Everything that was said in these sessions: contexts, chats, and what was kept beside them where they were
-   * imported.
+   * Everything that was said in these sessions and about them: contexts, chats, what was kept with them where they were
+   * imported, titles and metadata, who made and changed them; of their runs the details, spaces, flows, and how they
+   * ended in words.
    */
   sessions?: readonly SessionId[] | undefined;
 }

@@ -47,3 +47,8 @@ describe.each(LASTS)("a process that nothing else keeps alive, whose agents awai
     expect(await statuses(path)).not.toContain("running");
   });
 });
+
+test("a process that waits for a command of a flow stays until the signal is aborted", async () => {
+  const ended = await run("commands.mjs", [await freshFolder()]);
+  expect(ended).toEqual({ code: 0, signal: null, stdout: "undefined\n", stderr: "" });
+});

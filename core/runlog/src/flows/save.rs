@@ -68,12 +68,12 @@ impl SavedFlow {
 
 impl Store {
     /// Checks that no snapshot takes the place of a state of a flow: those saved later may be differences from it, and couldn't be
-    /// read. For bindings that take operations on streams from callers. It looks at the flows that this process has listed, saved or
+    /// read. It looks at the flows that this process has listed, saved or
     /// resumed, and asks a backend that answers at once, as those in this process.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) naming the flow and the sequence.
-    pub fn check_snapshots(&self, ops: &[Op<'_>]) -> Result<()> {
+    pub(crate) fn check_snapshots(&self, ops: &[Op<'_>]) -> Result<()> {
         for op in ops {
             let Op::Snapshot {
                 stream, sequence, ..

@@ -43,12 +43,11 @@ pub fn is_list(stream: StreamId) -> bool {
 }
 
 /// Checks that no operation changes a stream that the store keeps for itself: a list of sessions, runs, flows or agents, which
-/// a record of another kind would make unreadable, and a truncation empty. For bindings that take operations on streams from
-/// callers; reading them is fine.
+/// a record of another kind would make unreadable, and a truncation empty. Reading them is fine.
 ///
 /// # Errors
 /// [`InvalidInput`](crate::ErrorKind::InvalidInput) naming the stream.
-pub fn check_streams(ops: &[Op<'_>]) -> Result<()> {
+pub(super) fn check_streams(ops: &[Op<'_>]) -> Result<()> {
     for op in ops {
         let changed = match op {
             Op::Append { stream, .. }

@@ -15,6 +15,7 @@ pub(crate) mod lookup;
 pub(crate) mod new_session;
 pub(crate) mod often;
 pub(crate) mod places;
+mod raw;
 pub(crate) mod records;
 pub(crate) mod removals;
 pub(crate) mod runs;

@@ -174,6 +174,11 @@ impl RunsReader {
         &self.shared
     }
 
+    /// Looks something up in the fold, without catching up.
+    pub(crate) fn with_state<T>(&self, look: impl FnOnce(&RunCatalog) -> T) -> T {
+        self.projection.with_state(look)
+    }
+
     /// Catches up, then looks something up.
     pub(crate) async fn read<T>(&self, look: impl FnOnce(&RunCatalog) -> T) -> Result<T> {
         self.projection.read(look).await

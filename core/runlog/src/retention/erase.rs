@@ -47,11 +47,13 @@ const PAGE: u64 = 4096;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Erase {
-    /// Everything that was said in these sessions: contexts, chats, and what was kept beside them where they were imported.
+    /// Everything that was said in these sessions and about them: contexts, chats, what was kept with them where they were imported,
+    /// titles and metadata, who made and changed them; of their runs the details, spaces, flows, and how they ended in words.
     pub sessions: Vec<SessionId>,
     /// These messages of chats, by their ids.
     pub messages: Vec<String>,
-    /// The records at these positions of the log; of a version of a chat's message all versions. Entries of the store's lists, and
+    /// The records at these positions of the log; of a version of a chat's message all versions, and of a title or metadata of a
+    /// session all that it ever had. Other entries of the store's lists, and
     /// what says how a run went, are refused: without them what they are of couldn't be found, or read. So are deletions of a
     /// chat's messages, which would be there again.
     pub positions: Vec<u64>,
@@ -77,9 +79,9 @@ impl Store {
     /// they are gone. The records keep their places, empty, and the sessions are kept. This can't be undone.
     ///
     /// **Copies lose it, too**: a record that a session shares with the one it was copied from, or with its copies, is
-    /// erased in all of them, also one that the session itself was truncated before. Not erased are titles, names and metadata of
-    /// sessions, the summaries and the flows of runs, backups, exports, and data of deleted files that the device itself still
-    /// holds.
+    /// erased in all of them, also one that the session itself was truncated before; and a title or metadata that one took over
+    /// from the other. Not erased are names of sessions and ids of chats, of agents, projects, teams and tenants, by which they are found;
+    /// flows of no run, backups, exports, and data of deleted files that the device itself still holds.
     ///
     /// It blocks the thread while it compacts. Durable when it returns. After an error or a crash, call it again:
     /// redacted records stay redacted, and the compaction erases them.
