@@ -22,8 +22,6 @@ const SEGMENT_BYTES = 32 << 20;
 const SEGMENT_BYTES_MIN = 64 << 10;
 /** So many are opened at once at most. */
 const FILES_AT_ONCE = 16;
-/** What a reader may still be reading keeps its contents until another takes the file; what is larger is cut at once. */
-const KEPT_BYTES_MAX = 4 << 20;
 
 export class OpfsFiles implements Files {
   readonly name: string;
@@ -81,7 +79,11 @@ export class OpfsFiles implements Files {
     for (const file of this.#pool) {
       this.#generation = Math.max(this.#generation, file.generation);
       if (file.generation > 0) this.#used = this.#pool.indexOf(file) + 1;
-      if (file.name === "") continue;
+      if (file.name === "") {
+        // A crash came between taking its name and what is in it.
+        if (file.generation > 0 && file.handle.getSize() > HEAD_BYTES) cut(file);
+        continue;
+      }
       const other = named.get(file.name);
       const [kept, dropped] = other === undefined || other.generation < file.generation ? [file, other] : [other, file];
       named.set(file.name, kept);
@@ -141,7 +143,7 @@ export class OpfsFiles implements Files {
   remove(name: string): void {
     const file = this.#find(name);
     if (file === undefined) throw fileError("NotFoundError", `there is no file ${name} in ${this.name}`);
-    this.#free(file);
+    this.#free(file, true);
   }
 
   flushNames(): void {
@@ -244,9 +246,16 @@ export class OpfsFiles implements Files {
     this.#free(replaced);
   }
 
-  #free(file: Pooled): void {
+  /**
+   * Takes a file's name and what is in it: what was erased must not stay on the disk. A reader that still reads it sees by its head
+   * that it is another file now. Unless another file has its name, with a later head, the device has to know that it lost it before it
+   * is empty.
+   */
+  #free(file: Pooled, isRemoved = false): void {
     this.#rename(file, "");
-    if (file.users === 0 && file.handle.getSize() > KEPT_BYTES_MAX) cut(file);
+    if (file.users > 0) return;
+    if (isRemoved) file.handle.flush();
+    cut(file);
   }
 
   #growLater(): void {

@@ -108,6 +108,39 @@ test("a full quota is told, loses nothing, and is gone on from when there is roo
   expect((await store.verify()).sound).toBe(true);
 });
 
+/** The files below a folder, with those that the browser's file system has as a pool. */
+async function* filesIn(folder: FileSystemDirectoryHandle): AsyncGenerator<File> {
+  for await (const entry of folder.values()) {
+    if (entry instanceof FileSystemDirectoryHandle) yield* filesIn(entry);
+    else yield await (entry as FileSystemFileHandle).getFile();
+  }
+}
+
+/** In how many files of the browser's file system a text stands. */
+async function filesWith(text: string): Promise<number> {
+  let count = 0;
+  for await (const file of filesIn(await navigator.storage.getDirectory())) if ((await file.text()).includes(text)) count += 1;
+  return count;
+}
+
+test("what was erased is in no file any more, also in those that are kept for later", async () => {
+  const name = await freshName();
+  const secret = `secret-${crypto.randomUUID()}`;
+  const store = await open(name, { segmentBytesMax: 64 << 10 });
+  const { session, instance } = await store.startSession({ title: secret }, "agent");
+  const context = await store.context(instance.id);
+  for (let at = 0; at < 100; at += 1) await context.appendMessage({ role: "user", content: `${secret} ${"x".repeat(3000)}` });
+  expect(await filesWith(secret)).toBeGreaterThan(3);
+  expect(await store.erase({ sessions: [session.id], reason: "asked to" })).toMatchObject({ isGone: true, records: 101 });
+  expect(await filesWith(secret)).toBe(0);
+  await store.close();
+  expect(await filesWith(secret)).toBe(0);
+  const again = await open(name);
+  expect((await again.getSession(session.id))?.title).toBeUndefined();
+  await again.close();
+  expect(await filesWith(secret)).toBe(0);
+});
+
 test("a store that there is no room for is told as that, and can be made when there is", async () => {
   const name = await freshName();
   await commands.setQuota(1000);
