@@ -127,6 +127,32 @@ describe("stores that last", () => {
     expect(await again.streams.get(stream)).toEqual({ id: stream, lastSequence: 4 });
   });
 
+  test("are followed by a reader until that is closed", async () => {
+    const place = await lastingPlace();
+    const store = await place.open();
+    const { session, instance } = await store.startSession({}, "agent");
+    const { run } = await store.runs.start({ session: {}, agentName: "agent" });
+    const flow = await store.flows.create(run.id);
+    for (const isWriterThere of [true, false]) {
+      const reader = await place.open({ mode: "readOnly" });
+      const context = await reader.context(instance.id);
+      const seen = new Set<string>();
+      const follow = async (what: string, following: AsyncIterable<unknown>) => {
+        for await (const _ of following) seen.add(what);
+        return what;
+      };
+      const ends = [follow("tail", reader.tail({ from: 1 })), follow("context", context.follow()), follow("flow", reader.flows.follow(flow.runId))];
+      await expect.poll(() => seen.has("tail")).toBe(true);
+      await reader.close();
+      expect(await Promise.all(ends)).toEqual(["tail", "context", "flow"]);
+      if (isWriterThere) {
+        // The writer isn't touched by it.
+        await store.updateSession(session.id, { title: "on" });
+        await store.close();
+      }
+    }
+  });
+
   test("are told apart from what isn't there", async () => {
     const place = await lastingPlace();
     await failure(place.open({ mode: "readOnly" }), "not_found");

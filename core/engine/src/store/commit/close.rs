@@ -39,6 +39,8 @@ impl Shared {
     /// Writes queued batches, saves a checkpoint, frees unused preallocated space, and releases the lock.
     pub(crate) fn close(&self) -> Result<()> {
         if self.is_read_only() {
+            // There is nothing to write. Whoever waits for what comes is told that nothing does any more.
+            self.watch.close();
             return Ok(());
         }
         if let Err(error) = self.check_process() {

@@ -73,7 +73,10 @@ impl Shared {
         &self,
         mut look: impl FnMut() -> Option<u64>,
     ) -> Poll<Result<Position>> {
-        if let Err(error) = self.refresh() {
+        // What a reader reads may be let go of with its close.
+        if !self.is_closed()
+            && let Err(error) = self.refresh()
+        {
             return Poll::Ready(Err(error));
         }
         loop {
