@@ -16,6 +16,8 @@ use serde_json::Value;
 
 use crate::owners::{Owner, Owners, Topic};
 
+/// The stream that lists sessions.
+const SESSIONS: StreamId = StreamId::from_bytes(*b"runlog:catalog:1");
 /// How many characters of an excerpt stand before the text that was found.
 const BEFORE: usize = 40;
 /// How many characters an excerpt has.
@@ -180,9 +182,13 @@ impl Search<'_> {
             return Ok(None);
         };
         let (mut stream, mut owner) = (record.stream, owners.of(store, record.stream).await?);
+        let listed = match owner {
+            Owner::Lists => listed_session(&record),
+            _ => None,
+        };
         if self
             .session
-            .is_some_and(|wanted| owner.session() != Some(wanted))
+            .is_some_and(|wanted| owner.session().or(listed) != Some(wanted))
         {
             let mut streams = shared.iter();
             (stream, owner) = loop {
@@ -194,7 +200,7 @@ impl Search<'_> {
                 }
             };
         }
-        let session = owner.session();
+        let session = owner.session().or(listed);
         let topic = match Topic::of(&owner, &record) {
             // The state of a flow.
             Topic::Log if matches!(owner, Owner::Run(..) | Owner::Nobody) => Topic::Flow,
@@ -226,6 +232,16 @@ impl Search<'_> {
             before,
         }))
     }
+}
+
+/// The session that an entry of the list of sessions is of, such as one with its title.
+fn listed_session(record: &Record) -> Option<SessionId> {
+    if record.stream != SESSIONS {
+        return None;
+    }
+    let entry: Value = serde_json::from_slice(&record.payload).ok()?;
+    let id = entry.get("session_id").or_else(|| entry.get("id"))?;
+    id.as_str()?.parse().ok()
 }
 
 /// Whether a stream has a record, its own or one that it shares.

@@ -216,23 +216,47 @@ fn a_session_is_emptied_and_what_holds_the_store_together_is_refused() {
     assert!(nothing.err.contains("nothing is named"), "{}", nothing.err);
     place.expect(3, &["erase", "none", "--reason", "r", "--yes"]);
     place.expect(3, &["erase", "--message", "none", "--reason", "r", "--yes"]);
-    let page = place.expect(0, &["search", "Deploy", "--json"]).json();
-    let list = items(&page)
+    let said = place.expect(0, &["erase", &session, "--reason", "asked to", "--yes"]);
+    assert!(said.out.contains("from the disk too"), "{}", said.out);
+    let page = place.expect(0, &["search", "please", "--json"]).json();
+    assert!(items(&page).is_empty(), "{page:?}");
+    assert!(!place.expect(0, &["ls"]).out.contains("Deploy"));
+    assert_eq!(place.expect(0, &["ls", "--json"]).json().len(), 2);
+}
+
+#[test]
+fn a_title_is_found_with_its_session_and_erased_by_its_position() {
+    let place = Place::new();
+    let session = recorded(&place).to_string();
+    let titles = |more: &[&str]| {
+        let page = place
+            .expect(0, &[&["search", "Deploy", "--json"], more].concat())
+            .json();
+        // The agent is called "deployer".
+        let of_list = |hit: &&Value| hit["topic"] == "list" && hit["excerpt"] == "Deploy";
+        let found = items(&page).into_iter().filter(of_list);
+        found.cloned().collect::<Vec<_>>()
+    };
+    let found = titles(&["--session", &session]);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0]["session_id"], session.as_str());
+    // Its copy took the title over.
+    assert_eq!(titles(&[]).len(), 2);
+    let position = found[0]["position"].to_string();
+    let title = ["erase", "--position", &position, "--reason", "r", "--yes"];
+    place.expect(0, &title);
+    assert!(titles(&[]).is_empty());
+    assert!(!place.expect(0, &["ls"]).out.contains("Deploy"));
+    // The entry that the session was made by isn't content.
+    let sessions = place.expect(0, &["search", &session, "--json"]).json();
+    let entry = items(&sessions)
         .into_iter()
         .find(|hit| hit["topic"] == "list")
         .unwrap();
-    let position = list["position"].to_string();
-    let refused = place.expect(
-        2,
-        &["erase", "--position", &position, "--reason", "r", "--yes"],
-    );
+    let position = entry["position"].to_string();
+    let entry = ["erase", "--position", &position, "--reason", "r", "--yes"];
+    let refused = place.expect(2, &entry);
     assert!(refused.err.contains("list"), "{}", refused.err);
-    let said = place.expect(0, &["erase", &session, "--reason", "asked to", "--yes"]);
-    assert!(said.out.contains("from the disk too"), "{}", said.out);
-    assert!(said.err.contains("its title, \"Deploy\""), "{}", said.err);
-    let page = place.expect(0, &["search", "please", "--json"]).json();
-    assert!(items(&page).is_empty(), "{page:?}");
-    assert!(place.expect(0, &["ls"]).out.contains("Deploy"));
 }
 
 #[test]

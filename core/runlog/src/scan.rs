@@ -133,9 +133,16 @@ impl Store {
     }
 }
 
+/// Checkpoints of the store's lists, which repeat what stands in the entries of these.
+const PARTS: [u8; 3] = [
+    kinds::CATALOG_PART,
+    kinds::RUN_CATALOG_PART,
+    kinds::FLOW_CATALOG_PART,
+];
+
 /// Whether a record has a text. The log's own records but snapshots have none: short ones would be found in their bytes.
 fn is_in(query: &TextQuery, record: &Record) -> bool {
-    if !record.kind.is_data() && record.kind != Kind::SNAPSHOT {
+    if !record.kind.is_data() && record.kind != Kind::SNAPSHOT || PARTS.contains(&record.kind.0) {
         return false;
     }
     query.is_in(&record.payload)

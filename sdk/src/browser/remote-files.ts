@@ -16,8 +16,12 @@ const AT_ONCE_MAX = 16;
 const SEGMENTS_MAX = 100_000;
 /** What is asked for of each file at first: the first block that is kept. */
 const START_BYTES = 16 << 10;
-/** How long the server may take for one answer. */
+/** How long the server may take for one answer while a store is opened. */
 const TIMEOUT_MS = 60_000;
+/** And later: a read waits without letting the worker's other stores go on. */
+const READ_TIMEOUT_MS = 30_000;
+/** For so long at least no answer is asked for after one that failed, nor for as long as that took. */
+const PAUSE_MS = 2000;
 
 /**
  * The files of a store that a web server has, read by range. Which there are is known from their names, or asked for: those of
@@ -30,8 +34,9 @@ export async function remoteFiles({ url, names }: Served): Promise<ReadOnlyFiles
     throw new RunlogError("invalid_input", "an address can only be read in a worker; leave out `worker: false`");
   }
   const figures = { reads: 0, bytesRead: 0 };
+  const server = new Server();
   const ask = async (name: string) => {
-    const found = await begin(url, name);
+    const found = await begin(url, name, server);
     figures.reads += 1;
     figures.bytesRead += found?.start.length ?? 0;
     return found;
@@ -86,7 +91,7 @@ async function atMost(response: Response, most: number): Promise<Uint8Array | un
 }
 
 /** Looks for a file: its length, what tells whether it changes, and its first bytes; `undefined` when it isn't there. */
-async function begin(folder: string, name: string): Promise<Remote | undefined> {
+async function begin(folder: string, name: string, server: Server): Promise<Remote | undefined> {
   const url = addressOf(folder, name);
   const abort = new AbortController();
   const timer = setTimeout(() => abort.abort(), TIMEOUT_MS);
@@ -97,18 +102,18 @@ async function begin(folder: string, name: string): Promise<Remote | undefined> 
     const isPage = /^text\/html\b/i.test(headers.get("content-type") ?? "");
     if (response.status === 404 || response.status === 410 || (response.ok && isPage)) return undefined;
     const version = versionOf((header) => headers.get(header));
-    if (response.status === 416) return new Remote(name, url, 0, version, new Uint8Array());
+    if (response.status === 416) return new Remote(name, url, 0, version, new Uint8Array(), server);
     if (response.status === 200) {
       // It may be small enough.
       const bytes = await atMost(response, START_BYTES);
       if (bytes === undefined) throw new RunlogError("unsupported", `${url}: the server gave the whole file for a part of it; it must answer requests for ranges (with 206)`);
-      return new Remote(name, url, bytes.length, version, bytes);
+      return new Remote(name, url, bytes.length, version, bytes, server);
     }
     if (response.status !== 206) throw new RunlogError("io", `${url}: the server answered ${response.status} ${response.statusText}`.trimEnd());
     const { start, end, total } = rangeIn(headers.get("content-range"), url);
     const bytes = new Uint8Array(await response.arrayBuffer());
     if (start !== 0 || bytes.length !== end) throw otherBytes(url);
-    return new Remote(name, url, total, version, bytes);
+    return new Remote(name, url, total, version, bytes, server);
   } catch (cause) {
     if (cause instanceof RunlogError) throw cause;
     if (abort.signal.aborted) throw new RunlogError("io", `${url}: no answer in ${TIMEOUT_MS / 1000} seconds`, { cause });
@@ -116,6 +121,35 @@ async function begin(folder: string, name: string): Promise<Remote | undefined> 
   } finally {
     clearTimeout(timer);
     abort.abort();
+  }
+}
+
+/**
+ * The server of a store's files. One call of the core may read again and again what can't be read, and each of these waits: after
+ * a failure they fail at once for a while, so that the worker has its other stores.
+ */
+class Server {
+  #failure: { message: string; until: number } | undefined;
+
+  /** Has it answer; a failure is kept. */
+  ask(request: XMLHttpRequest, url: string): void {
+    const before = performance.now();
+    if (this.#failure !== undefined && before < this.#failure.until) {
+      throw fileError("NotReadableError", `${this.#failure.message}; it isn't asked again before ${Math.ceil((this.#failure.until - before) / 1000)} s are over`);
+    }
+    this.#failure = undefined;
+    try {
+      request.send();
+    } catch (error) {
+      this.#failed(before, `${url} can't be fetched: ${error instanceof Error ? error.message : String(error)}`);
+    }
+    if (request.status >= 500) this.#failed(before, `${url}: the server answered ${request.status} ${request.statusText}`.trimEnd());
+  }
+
+  #failed(before: number, message: string): never {
+    const now = performance.now();
+    this.#failure = { message, until: now + Math.max(PAUSE_MS, now - before) };
+    throw fileError("NotReadableError", message);
   }
 }
 
@@ -127,19 +161,16 @@ class Remote implements Source {
     readonly size: number,
     readonly version: string,
     readonly start: Uint8Array,
+    readonly server: Server,
   ) {}
 
   read(start: number, end: number): Uint8Array {
     const request = new XMLHttpRequest();
     request.open("GET", this.url, false);
     request.responseType = "arraybuffer";
-    request.timeout = TIMEOUT_MS;
+    request.timeout = READ_TIMEOUT_MS;
     for (const [header, value] of Object.entries(rangeOf(start, end))) request.setRequestHeader(header, value);
-    try {
-      request.send();
-    } catch (error) {
-      throw fileError("NotReadableError", `${this.url} can't be fetched: ${error instanceof Error ? error.message : String(error)}`);
-    }
+    this.server.ask(request, this.url);
     if (request.status === 404 || request.status === 410) throw fileError("NotReadableError", `${this.url} is not there any more`);
     const bytes = new Uint8Array((request.response as ArrayBuffer | null) ?? new ArrayBuffer());
     this.#check(request, start, end, bytes);

@@ -13,6 +13,7 @@ declare module "vitest/browser" {
     dropFolders(selector: string, folders: string[]): Promise<void>;
     serveFolder(folder: string): Promise<string>;
     endServer(url: string): Promise<{ requests: number; bytes: number }>;
+    breakServer(url: string, isBroken: boolean): Promise<void>;
     countsOf(url: string): Promise<{ requests: number; bytes: number }>;
     openPage(url: string): Promise<void>;
     closePage(url: string): Promise<void>;

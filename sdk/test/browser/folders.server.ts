@@ -88,14 +88,14 @@ export const dropFolders: BrowserCommand<[selector: string, folders: string[]]> 
   await session.detach();
 };
 
-const servers = new Map<string, { server: Server; requests: number; bytes: number }>();
+const servers = new Map<string, { server: Server; requests: number; bytes: number; isBroken: boolean }>();
 
 /**
  * Serves folders as a web server does that is another origin's, in the way that the first part of the path says: `plain`, or with
  * something wrong. What lies under it is the folder by this path.
  */
 export const serveFolder: BrowserCommand<[folder: string]> = async (_, folder): Promise<string> => {
-  const counted = { server: createServer(), requests: 0, bytes: 0 };
+  const counted = { server: createServer(), requests: 0, bytes: 0, isBroken: false };
   counted.server.on("request", (request, response) => {
     const url = new URL(request.url ?? "/", "http://localhost");
     const [, way = "", ...rest] = url.pathname.split("/");
@@ -104,6 +104,7 @@ export const serveFolder: BrowserCommand<[folder: string]> = async (_, folder): 
       const name = basename(rest.join("/"));
       if (way !== "closed") response.setHeader("access-control-allow-origin", "*");
       if (way !== "hidden") response.setHeader("access-control-expose-headers", "Content-Range, ETag");
+      if (counted.isBroken) return response.writeHead(503).end();
       if (way === "failing" && name.endsWith(".seg")) return response.writeHead(503).end();
       if (way === "moved") return response.writeHead(302, { location: `/plain/${rest.join("/")}` }).end();
       if (way === "signed" && url.searchParams.get("key") !== "s3") return response.writeHead(403).end();
@@ -143,6 +144,12 @@ export const endServer: BrowserCommand<[url: string]> = async (_, url): Promise<
   counted.server.closeAllConnections();
   counted.server.close();
   return { requests: counted.requests, bytes: counted.bytes };
+};
+
+/** Has a server answer nothing but 503, or as before. */
+export const breakServer: BrowserCommand<[url: string, isBroken: boolean]> = async (_, url, isBroken) => {
+  const counted = servers.get(url);
+  if (counted !== undefined) counted.isBroken = isBroken;
 };
 
 /** What a server has counted so far. */

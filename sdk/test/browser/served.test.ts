@@ -103,3 +103,20 @@ test("a server that goes away while the store is open is told", async () => {
   await commands.endServer(url);
   expect((await failure(store.verify(), "io")).message).toContain("can't be fetched");
 });
+
+test("a server that fails is asked once in a while, not by each read", async () => {
+  const url = await commands.serveFolder(folder);
+  onTestFinished(async () => void (await commands.endServer(url)));
+  const store = await openUrl(`${url}plain/store`);
+  onTestFinished(() => store.close());
+  await commands.breakServer(url, true);
+  const before = await commands.countsOf(url);
+  // Each read of the store reads many blocks, of which none can be had.
+  const failed = await failure(store.verify(), "io");
+  expect(failed.message).toContain("answered 503");
+  for (let round = 0; round < 5; round += 1) await failure(store.read().toArray(), "io");
+  const after = await commands.countsOf(url);
+  expect(after.requests - before.requests).toBeLessThanOrEqual(3);
+  await commands.breakServer(url, false);
+  await expect.poll(() => store.verify().then(({ sound }) => sound, () => undefined), { timeout: 20_000, interval: 500 }).toBe(true);
+});
