@@ -313,12 +313,13 @@ export class Store extends StoreSessions implements AsyncDisposable {
   /**
    * Takes content out of every read, then compacts the store, so that its bytes are gone from the disk; `isGone` says whether
    * they are. The records keep their places, empty, and the sessions stay. Copies lose what they share with it, too. It can't
-   * be undone. Titles, names and metadata of sessions, summaries and flows of runs, backups and exports aren't erased.
+   * be undone. With a session go its title and metadata, and of its runs the details, the flows, and how they ended in words. Names of
+   * sessions and ids of chats, by which they are found, backups and exports aren't erased.
    *
    * @throws {@link RunlogError} `invalid_input` where nothing is named, the reason is empty, or a position is of what says how a run
-   * went or of an entry of the store's lists, which nothing could be found without; `not_found` for a session, a
-   * message or a position that isn't there; `wrong_status` for a session with a run at work or a request under way. Nothing was erased
-   * then. And those of {@link compact}, where the content is out of every read: the same call erases its bytes.
+   * went or of an entry of the store's lists, which nothing could be found without; `not_found` for a session, a flow, a
+   * message or a position that isn't there; `wrong_status` for a session with a run at work or a request under way, and a flow at work.
+   * Nothing was erased then. And those of {@link compact}, where the content is out of every read: the same call erases its bytes.
    *
    * @example
    * ```ts

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use runlog::{
-    Session,
+    RunId, Session,
     blocking::Store,
     retention::{Erase, Erased},
 };
@@ -24,7 +24,7 @@ elsewhere it needs --yes.
 
 With a session go its title and its metadata, and of its runs the details, the flows, and how they ended in words. That there were such \
 runs, when, and how they ended stays. Not erased are a session's name, by which it is found, which is printed when it is done; \
-flows of no run, backups and exports. \
+backups and exports. \
 Stopped half-way, call it again. `runlog search` finds positions.
 
 Where a segment couldn't be rewritten, so that the bytes may be on the disk still, it ends with exit code 6.
@@ -37,6 +37,9 @@ pub(crate) struct Args {
     /// All that was said in these sessions, and about them
     #[arg(value_name = "SESSION")]
     sessions: Vec<String>,
+    /// All that this flow recorded and saved, also one of no run; may be given several times
+    #[arg(long = "flow", value_name = "FLOW")]
+    flows: Vec<String>,
     /// The record at this position of the log; may be given several times
     #[arg(long = "position", value_name = "N", value_parser = at_least::<u64>(1))]
     positions: Vec<u64>,
@@ -53,9 +56,10 @@ pub(crate) struct Args {
 
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     out.continue_for_exit_code();
-    if args.sessions.is_empty() && args.positions.is_empty() && args.messages.is_empty() {
+    let is_nothing = args.sessions.is_empty() && args.flows.is_empty();
+    if is_nothing && args.positions.is_empty() && args.messages.is_empty() {
         return Err(Failure::usage(
-            "nothing is named to be erased; give a SESSION, --position N or --message ID",
+            "nothing is named to be erased; give a SESSION, --flow FLOW, --position N or --message ID",
         ));
     }
     // Other processes may write until there is an answer, which is for the sessions that were named then: `@last` is another one
@@ -65,12 +69,13 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         false => Some(ask(args, &store::open_read_only(global)?, out.is_json())?),
     };
     let store = store::open(global)?;
-    let sessions = match asked {
-        Some(sessions) => sessions,
-        None => sessions_of(args, &store)?,
+    let (sessions, flows) = match asked {
+        Some(asked) => asked,
+        None => (sessions_of(args, &store)?, flows_of(args, &store)?),
     };
     let what = Erase {
         sessions: sessions.iter().map(|session| session.id).collect(),
+        flows,
         messages: args.messages.clone(),
         positions: args.positions.clone(),
         reason: args.reason.clone(),
@@ -83,6 +88,11 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         note_kept(session, out.is_json());
     }
     Ok(if is_gone { Exit::Ok } else { Exit::Partial })
+}
+
+fn flows_of(args: &Args, store: &Store) -> Result<Vec<RunId>> {
+    let named = args.flows.iter();
+    named.map(|text| find::flow_id(store, text)).collect()
 }
 
 fn sessions_of(args: &Args, store: &Store) -> Result<Vec<Session>> {
@@ -103,8 +113,8 @@ fn note_kept(session: &Session, is_json: bool) {
     }
 }
 
-/// The sessions that are named; an error unless somebody at a terminal says yes.
-fn ask(args: &Args, store: &Store, is_json: bool) -> Result<Vec<Session>> {
+/// The sessions and flows that are named; an error unless somebody at a terminal says yes.
+fn ask(args: &Args, store: &Store, is_json: bool) -> Result<(Vec<Session>, Vec<RunId>)> {
     if is_json || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(Failure::usage(
             "what is erased is gone for good, from copies too; give --yes where nobody can be asked",
@@ -118,6 +128,8 @@ fn ask(args: &Args, store: &Store, is_json: bool) -> Result<Vec<Session>> {
     let sessions = asked
         .iter()
         .map(|session| format!("all of session {}", named(session)));
+    let asked_flows = flows_of(args, store)?;
+    let flows = asked_flows.iter().map(|id| format!("all of flow {id}"));
     let messages = args
         .messages
         .iter()
@@ -126,7 +138,11 @@ fn ask(args: &Args, store: &Store, is_json: bool) -> Result<Vec<Session>> {
         .positions
         .iter()
         .map(|position| format!("the record at position {position}"));
-    let all: Vec<String> = sessions.chain(messages).chain(positions).collect();
+    let all: Vec<String> = sessions
+        .chain(flows)
+        .chain(messages)
+        .chain(positions)
+        .collect();
     let unasked = |error: &io::Error| Failure::io(error, "asking whether to erase");
     let mut stderr = io::stderr();
     write!(
@@ -142,7 +158,7 @@ fn ask(args: &Args, store: &Store, is_json: bool) -> Result<Vec<Session>> {
         .read_line(&mut answer)
         .map_err(|error| unasked(&error))?;
     if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
-        return Ok(asked);
+        return Ok((asked, asked_flows));
     }
     Err(Failure::other("nothing was erased"))
 }

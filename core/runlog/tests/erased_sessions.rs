@@ -11,7 +11,8 @@
 use std::{fs, io::Cursor, path::Path};
 
 use runlog::{
-    Error, ErrorKind, NewMessage, NewRun, NewSession, RawJson, RunStatus, Session, SessionId,
+    Error, ErrorKind, NewMessage, NewRun, NewSession, RawJson, RunId, RunStatus, Session,
+    SessionId,
     archive::{self, What},
     blocking::{FlowRun, Playback, Store},
     chats::{Chat, Updates},
@@ -347,4 +348,35 @@ fn what_its_runs_kept_is_erased_and_how_they_went_is_known_still() {
     let run = other.runs().get(failed).unwrap().unwrap();
     assert_eq!((run.status, run.error_message), (RunStatus::Failed, None));
     assert!(!tells(&other, SECRET));
+}
+
+#[test]
+fn a_flow_of_no_run_is_erased_by_its_id_once_nobody_works_on_it() {
+    let store = Store::in_memory();
+    let mut flow = FlowRun::create(&store, None).unwrap();
+    let id = flow.run_id();
+    let event = format!(
+        r#"{{"type":"agent:text","nodeId":"n","runId":"{id}","timestamp":1,"content":"{SECRET}"}}"#
+    );
+    flow.record(&RuntimeEvent::parse(event).unwrap()).unwrap();
+    flow.start_agent("n", "s").unwrap();
+    flow.finish_node("n", serde_json::json!({ "said": SECRET }))
+        .unwrap();
+    flow.save_snapshot().unwrap();
+    let what = |flow| Erase {
+        flows: vec![flow],
+        reason: "asked to".to_owned(),
+        ..Erase::default()
+    };
+    let live = store.erase(&what(id)).unwrap_err();
+    assert_eq!(live.kind(), ErrorKind::WrongStatus, "{live}");
+    let nobody = RunId(store.backend().new_id());
+    let missing = store.erase(&what(nobody)).unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::NotFound, "{missing}");
+    assert!(tells(&store, SECRET));
+    drop(flow);
+    store.erase(&what(id)).unwrap();
+    assert!(!tells(&store, SECRET));
+    assert!(store.flows().get(id).unwrap().is_some());
+    assert_eq!(store.erase(&what(id)).unwrap().records, 0);
 }

@@ -50,6 +50,8 @@ pub struct Erase {
     /// Everything that was said in these sessions and about them: contexts, chats, what was kept with them where they were imported,
     /// titles and metadata, who made and changed them; of their runs the details, spaces, flows, and how they ended in words.
     pub sessions: Vec<SessionId>,
+    /// Everything that these flows recorded and saved: those of runs, by the ids of these, and those of no run.
+    pub flows: Vec<RunId>,
     /// These messages of chats, by their ids.
     pub messages: Vec<String>,
     /// The records at these positions of the log; of a version of a chat's message all versions, and of a title or metadata of a
@@ -81,7 +83,7 @@ impl Store {
     /// **Copies lose it, too**: a record that a session shares with the one it was copied from, or with its copies, is
     /// erased in all of them, also one that the session itself was truncated before; and a title or metadata that one took over
     /// from the other. Not erased are names of sessions and ids of chats, of agents, projects, teams and tenants, by which they are found;
-    /// flows of no run, backups, exports, and data of deleted files that the device itself still holds.
+    /// backups, exports, and data of deleted files that the device itself still holds.
     ///
     /// It blocks the thread while it compacts. Durable when it returns. After an error or a crash, call it again:
     /// redacted records stay redacted, and the compaction erases them.
@@ -89,8 +91,8 @@ impl Store {
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) if nothing is named, the reason is empty, or a position is of an entry that is no
     /// content,
-    /// [`NotFound`](ErrorKind::NotFound) for a session, a message or a position that doesn't exist; nothing is erased then,
-    /// [`WrongStatus`](ErrorKind::WrongStatus) for a session with an active run, or a request under way, and the errors of [`compact`](Self::compact).
+    /// [`NotFound`](ErrorKind::NotFound) for a session, a flow, a message or a position that doesn't exist; nothing is erased then,
+    /// [`WrongStatus`](ErrorKind::WrongStatus) for a session with an active run, or a request under way, or a flow at work, and the errors of [`compact`](Self::compact).
     pub async fn erase(&self, what: &Erase) -> Result<Erased> {
         self.erase_with(what, |_| ControlFlow::Continue(())).await
     }
@@ -105,9 +107,10 @@ impl Store {
         what: &Erase,
         progress: impl FnMut(CompactProgress) -> ControlFlow<()> + Send,
     ) -> Result<Erased> {
-        if what.sessions.is_empty() && what.messages.is_empty() && what.positions.is_empty() {
+        let is_nothing = what.sessions.is_empty() && what.flows.is_empty();
+        if is_nothing && what.messages.is_empty() && what.positions.is_empty() {
             return Err(Error::invalid(
-                "nothing is named to be erased; give sessions, messages or positions",
+                "nothing is named to be erased; give sessions, flows, messages or positions",
             ));
         }
         if what.reason.is_empty() {
@@ -142,7 +145,7 @@ impl Store {
             self.chats().check_is_known(message_id).await?;
         }
         let before = self.backend().redactions();
-        positions.extend(self.positions_of(&what.sessions).await?);
+        positions.extend(self.positions_of(&what.sessions, &what.flows).await?);
         for message_id in what.messages.iter().chain(&versions) {
             self.chats().erase_message(message_id, &what.reason).await?;
         }
@@ -257,8 +260,8 @@ impl Store {
         self.chats().check_is_known(&id).await.ok().map(|()| id)
     }
 
-    /// The positions of all content of some sessions.
-    async fn positions_of(&self, sessions: &[SessionId]) -> Result<Vec<u64>> {
+    /// The positions of all content of some sessions and flows.
+    async fn positions_of(&self, sessions: &[SessionId], flows: &[RunId]) -> Result<Vec<u64>> {
         let mut positions = Vec::new();
         let mut streams = HashSet::new();
         for id in sessions {
@@ -270,6 +273,11 @@ impl Store {
                 positions.extend(self.positions_in(*stream).await?);
             }
             streams.extend(of_session);
+        }
+        for id in flows {
+            self.check_flow_is_quiet(*id).await?;
+            positions.extend(self.positions_in(run_stream(*id)).await?);
+            streams.insert(run_stream(*id));
         }
         if !streams.is_empty() {
             positions.extend(self.positions_in_log(&streams).await?);
@@ -341,6 +349,19 @@ impl Store {
         if let Some(request) = self.claims().of_chat(id) {
             let message = format!(
                 "request {request:?} is under way in session {id}; finish it before the session is erased"
+            );
+            return Err(Error::new(ErrorKind::WrongStatus, message));
+        }
+        Ok(())
+    }
+
+    /// An error for a flow that doesn't exist, or that is written to.
+    async fn check_flow_is_quiet(&self, id: RunId) -> Result<()> {
+        let flow = self.flows().get(id).await?;
+        let flow = flow.ok_or_else(|| Error::not_found(format!("no flow {id}")))?;
+        if flow.is_live == Some(true) {
+            let message = format!(
+                "flow {id} is at work; close it, or pause or cancel its run, before it is erased"
             );
             return Err(Error::new(ErrorKind::WrongStatus, message));
         }
