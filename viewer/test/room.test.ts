@@ -390,7 +390,7 @@ test("in the events a step says with which message it began, since its record co
   await pick(page, [await exportOf(store)]);
   await page.locator("#tab-events").click();
   const cells = (what: string) => page.getByRole("option").locator(what).allInnerTexts();
-  await expect.poll(() => cells(".type")).toEqual(["• run started", "user", "assistant", "tool call", "• step begun", "tool result", "• run status"]);
+  await expect.poll(() => cells(".type")).toEqual(["• run started", "user", "assistant", "tool call", "• step begun", "tool result", "• run status", "• in words"]);
   const positions = await cells(".position");
   expect((await cells(".text"))[4]).toBe(`step 1, from position ${positions[2]} on`);
   expect(told).toEqual([]);

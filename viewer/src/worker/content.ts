@@ -283,6 +283,12 @@ export function oneLine(text: string): string {
   return text.slice(0, 400).replace(/\s+/g, " ").trim();
 }
 
+/** How a run paused or ended, in words. */
+export function wordsOf(json: Json): string | undefined {
+  const words = json["error_message"] ?? json["summary"] ?? json["pause_reason"];
+  return typeof words === "string" ? words : undefined;
+}
+
 /** What a record that is no message says, on one line. */
 export function eventText(kind: number, json: unknown): string {
   if (!isObject(json)) return json === undefined ? "" : oneLine(shown(json));
@@ -290,7 +296,9 @@ export function eventText(kind: number, json: unknown): string {
     case Kind.RunCreated:
       return [text(json["agent_id"]), json["resumed_from"] === undefined ? "" : "goes on from an earlier run"].filter(Boolean).join(" · ");
     case Kind.RunStatus:
-      return [text(json["status"]), text(json["error_message"] ?? json["summary"] ?? json["pause_reason"])].filter(Boolean).join(" · ");
+      return text(json["status"]);
+    case Kind.RunExplained:
+      return oneLine(wordsOf(json) ?? "");
     case Kind.Spawned:
       return Array.isArray(json["agents"]) ? json["agents"].map((agent: Json) => text(agent["agent_name"])).join(", ") : "";
     case Kind.CommandsTaken:

@@ -2,7 +2,7 @@ import { type EventHeads, HeadFlag, type HeadsPage, NO_VALUE } from "runlog";
 
 import { type Answer, Answers, type When, idOf } from "./answers.js";
 import { inheritChat, takeOfChat, takeRequest } from "./chats.js";
-import { failureIn, jsonOf, statusInChat } from "./content.js";
+import { failureIn, jsonOf, statusInChat, wordsOf } from "./content.js";
 import { inherited } from "./entries.js";
 import { Kind, isOfChat, isOfFlow, isOfRun } from "./kinds.js";
 import { uuidAt } from "./meta.js";
@@ -29,6 +29,8 @@ export class LogIndex {
   readonly #namesakes = new Map<string, number>();
   readonly #toolOf = new Map<string, number>();
   readonly #answers = new Answers(this.rows, this.lanes);
+  /** What is said of a run's status in the record behind it, by the row of the status. */
+  readonly words = new Map<number, string>();
   /** Streams by their number, from 1: what a fork names its parent by. */
   readonly #streams: string[] = [""];
 
@@ -46,7 +48,7 @@ export class LogIndex {
 
   #addOne(record: SourceRecord): void {
     const { kind } = record;
-    if ((kind >= Kind.SessionCreated && kind <= Kind.SessionRestored) || kind === Kind.ChatChanged) this.#addToCatalog(record);
+    if (kind >= Kind.SessionCreated && kind <= Kind.SessionDescribed) this.#addToCatalog(record);
     else if (kind >= Kind.StreamMade) this.#addControl(record);
     else if (isOfRun(kind)) this.#addOfRun(record);
     else if (isOfChat(kind)) this.#addOfChat(record);
@@ -224,11 +226,9 @@ export class LogIndex {
       case Kind.SessionCreated:
         this.#session(id, json);
         break;
-      case Kind.SessionUpdated:
-      case Kind.ChatChanged: {
+      case Kind.SessionDescribed: {
         const session = this.sessions.get(id);
-        const title = textOf(((json["changes"] ?? json["updates"]) as Json | undefined)?.["title"]);
-        if (session !== undefined && title !== undefined) session.title = title;
+        if (session !== undefined) session.title = textOf(json["title"]);
         break;
       }
       case Kind.SessionDeleted:
@@ -263,6 +263,7 @@ export class LogIndex {
       this.sessions.set(id, session);
     }
     if (json !== undefined) {
+      // Of one whose creation is lost, that it is.
       session.title = textOf(json["title"]);
       session.name = textOf(json["name"]);
       session.copiedFrom = textOf(json["copied_from"]);
@@ -282,17 +283,22 @@ export class LogIndex {
     if (run !== undefined && record.kind === Kind.RunStatus) {
       run.status = (textOf(json["status"]) as Status | undefined) ?? run.status;
       run.endedAt = time;
-      run.text = textOf(json["error_message"] ?? json["summary"] ?? json["pause_reason"]);
+      run.text = wordsOf(json);
       if (run.status === "failed") {
         flags = Flag.Error;
         if (lane !== undefined) lane.errors += 1;
       }
+    }
+    if (run !== undefined && record.kind === Kind.RunExplained) {
+      run.text = wordsOf(json);
+      if (run.text !== undefined) this.words.set(run.endRow, run.text);
     }
     if (run !== undefined && lane !== undefined && (record.kind === Kind.RunCreated || record.kind === Kind.RunDescribed)) takeUsage(lane, run.id, json["usage"]);
     const step = record.kind === Kind.StepStarted ? numberOf(json["step_number"]) : -1;
     if (run !== undefined && step > run.steps) run.steps = step;
     const row = this.#row(record, lane?.index ?? -1, time, { step, flags });
     if (run !== undefined && record.kind === Kind.RunCreated) run.row = row;
+    if (run !== undefined && record.kind === Kind.RunStatus) run.endRow = row;
     if (record.kind === Kind.SpaceSaved) lane?.snapshots.push(row);
     if (lane !== undefined) lane.lastTime = Number.isNaN(lane.lastTime) ? time : Math.max(lane.lastTime, time);
   }
@@ -315,6 +321,7 @@ export class LogIndex {
       resumedFrom: textOf(json["resumed_from"]),
       resumedBy: undefined,
       row: -1,
+      endRow: -1,
       text: undefined,
     });
     const before = this.runOf(textOf(json["resumed_from"]) ?? "");

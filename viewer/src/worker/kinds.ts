@@ -10,11 +10,15 @@ export const Kind = {
   SessionDeleted: 18,
   InstanceCreated: 19,
   SessionRestored: 20,
+  /** In the catalog: the title of a session, and what else is known of its subject. */
+  SessionDescribed: 21,
   RunCreated: 32,
   StepStarted: 33,
   RunStatus: 34,
   RunResumed: 35,
   RunDescribed: 36,
+  /** How a run paused or ended, in words; right behind its status. */
+  RunExplained: 37,
   Spawned: 48,
   SpaceSaved: 49,
   CommandsTaken: 50,
@@ -27,8 +31,6 @@ export const Kind = {
   ChatRequest: 70,
   /** A step that was saved as what differs from the one before. */
   ChatStepDifference: 71,
-  /** In the catalog: a chat was changed, as by a new title. */
-  ChatChanged: 80,
   FlowAgent: 96,
   FlowDelta: 97,
   Flow: 98,
@@ -55,6 +57,7 @@ const NAMES = new Map<number, string>([
   [Kind.RunStatus, "run status"],
   [Kind.RunResumed, "run resumed"],
   [Kind.RunDescribed, "run described"],
+  [Kind.RunExplained, "in words"],
   [Kind.Spawned, "spawned"],
   [Kind.SpaceSaved, "space"],
   [Kind.CommandsTaken, "commands taken"],

@@ -76,6 +76,8 @@ export interface Run {
   resumedBy: string | undefined;
   /** The row of its start; -1 where that isn't known. */
   row: number;
+  /** The row of its last status; -1 before the first. */
+  endRow: number;
   text: string | undefined;
 }
 

@@ -85,7 +85,10 @@ export async function withPayload(row: Row, index: LogIndex, lane: Lane | undefi
   const kind = index.rows.kind.at(row.row);
   try {
     const isChat = asMessage && kind === Kind.ChatMessage;
-    return isChat ? await chatRow(row, index, lane, payloads) : await filled(row, kind, payloads, asMessage);
+    const full = isChat ? await chatRow(row, index, lane, payloads) : await filled(row, kind, payloads, asMessage);
+    const words = index.words.get(row.row);
+    if (words !== undefined) full.text = oneLine([full.text, words].filter(Boolean).join(" · "));
+    return full;
   } catch (error) {
     row.text = `can't be shown: ${error instanceof Error ? error.message : String(error)}`;
     if (asMessage) row.kind = kind === Kind.ToolCall ? "call" : "message";
