@@ -380,3 +380,31 @@ fn a_flow_of_no_run_is_erased_by_its_id_once_nobody_works_on_it() {
     assert!(store.flows().get(id).unwrap().is_some());
     assert_eq!(store.erase(&what(id)).unwrap().records, 0);
 }
+
+#[test]
+fn many_sessions_are_erased_at_once() {
+    const MANY: usize = 5_500;
+    let store = Store::in_memory();
+    let ids: Vec<SessionId> = (0..MANY)
+        .map(|number| {
+            store
+                .create_session(titled(&format!("tt{number}")))
+                .unwrap()
+                .id
+        })
+        .collect();
+    let copy = store
+        .copy_session(ids[0], &CopySession::default())
+        .unwrap()
+        .session;
+    let kept = store.create_session(titled("kept")).unwrap();
+    // A title and metadata stand in one record.
+    assert_eq!(erase(&store, ids).records, MANY as u64 + 1);
+    let left: Vec<Session> = sessions(&store)
+        .into_iter()
+        .filter(|session| session.title.is_some() || session.metadata.is_some())
+        .collect();
+    assert_eq!(left, [kept]);
+    assert_eq!(store.get_session(copy.id).unwrap().unwrap().title, None);
+    assert!(!tells(&store, "tt1"));
+}

@@ -11,6 +11,9 @@ use runlog_model::{
 use super::catalog::{CATALOG_STREAM, CatalogReader};
 use crate::{Result, journal::follow::read_each};
 
+/// How many sessions' descriptions are erased in one batch.
+const TOGETHER: usize = 5_000;
+
 /// What the list says of the chosen sessions, and of those that may have taken their descriptions over.
 #[derive(Default)]
 struct Found {
@@ -53,6 +56,15 @@ impl Said {
     }
 }
 
+/// What was erased.
+#[derive(Default)]
+struct Erased {
+    /// How many records, now.
+    records: u64,
+    /// Where the last description was erased, now or before.
+    last: Option<Position>,
+}
+
 /// What is to be written.
 struct Erasing {
     /// The records to redact, in order.
@@ -65,23 +77,40 @@ impl CatalogReader {
     /// Takes all that was ever written about some sessions out of every read, and what of it others have that they were copied from, or
     /// that are copies of them. The caller compacts the store then, which removes its bytes.
     ///
-    /// Repeated after a crash, it does what was left to do.
+    /// Returns of how many records. Repeated after a crash, it does what was left to do.
     pub(crate) async fn erase_descriptions(
         &self,
         chosen: &BTreeSet<SessionId>,
         reason: &str,
-    ) -> Result<()> {
-        if chosen.is_empty() {
-            return Ok(());
+    ) -> Result<u64> {
+        let (mut rest, mut erased) = (chosen.clone(), Erased::default());
+        while !rest.is_empty() {
+            let after = rest.iter().nth(TOGETHER).copied();
+            let later = after.map(|after| rest.split_off(&after));
+            let some = self.erase_some(&rest, reason).await?;
+            erased.records += some.records;
+            erased.last = erased.last.max(some.last);
+            rest = later.unwrap_or_default();
         }
+        if let Some(last) = erased.last {
+            self.renew_checkpoint(last, reason).await?;
+        }
+        Ok(erased.records)
+    }
+
+    /// Erases the descriptions of some sessions in one batch.
+    async fn erase_some(&self, chosen: &BTreeSet<SessionId>, reason: &str) -> Result<Erased> {
         let mut attempts = self.attempts().await;
-        let erased = loop {
+        loop {
             let look = |catalog: &Catalog| (catalog.last_sequence(), family(catalog, chosen));
             let (last, family) = self.read(look).await?;
             let found = self.descriptions(chosen, &family, Sequence(last)).await?;
             let erasing = found.erasing(chosen);
             if erasing.positions.is_empty() {
-                break found.erased;
+                return Ok(Erased {
+                    records: 0,
+                    last: found.erased,
+                });
             }
             let records = erasing.records(self.backend().now_ms())?;
             let mut ops = vec![Op::Append {
@@ -92,13 +121,14 @@ impl CatalogReader {
             }];
             ops.extend(Op::redactions(&erasing.positions, reason));
             match self.backend().commit(Batch::new(ops)).await {
-                Ok(written) => break Some(written.last_position),
+                Ok(written) => {
+                    return Ok(Erased {
+                        records: erasing.positions.len() as u64,
+                        last: Some(written.last_position),
+                    });
+                }
                 Err(error) => attempts.again(error).await?,
             }
-        };
-        match erased {
-            Some(position) => self.renew_checkpoint(position, reason).await,
-            None => Ok(()),
         }
     }
 

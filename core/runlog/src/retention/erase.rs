@@ -155,9 +155,9 @@ impl Store {
             self.backend().commit(Batch::new(ops)).await?;
         }
         self.dismiss_requests_of(&what.sessions).await?;
-        let catalog = &self.shared.catalog;
-        catalog.erase_descriptions(&described, &what.reason).await?;
         let records = self.backend().redactions().saturating_sub(before);
+        let catalog = &self.shared.catalog;
+        let records = records + catalog.erase_descriptions(&described, &what.reason).await?;
         let compaction = self.compact_with(CompactOptions::default(), progress)?;
         Ok(Erased {
             records,
