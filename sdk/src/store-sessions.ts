@@ -131,7 +131,8 @@ export abstract class StoreSessions {
   /**
    * Deletes the events of a session's root instance after a sequence. What its sub-agents, and theirs, wrote behind the first
    * of these goes too, by the order of the log. Resolves to the number of events that were deleted, those of sub-agents
-   * included. Durable when it resolves; copies of the session keep what they share.
+   * included. Its chat isn't changed, whose messages are deleted one by one (`store.chats.deleteMessages`). Durable when it resolves;
+   * copies of the session keep what they share.
    *
    * @throws {@link RunlogError} `not_found` when there is no such session, or it has no instance; `invalid_input` when
    * the root's context ends before the sequence.
