@@ -152,6 +152,10 @@ impl Facts {
         match event {
             RunEvent::StepStarted { step_number, .. } => run.steps.push((position, step_number)),
             RunEvent::StatusChanged(change) => run.changes.push((position, change)),
+            RunEvent::Explained(words) => match run.changes.last_mut() {
+                Some((_, change)) => change.words = words,
+                None => return Err(format!("run {id} is explained before its status changed")),
+            },
             RunEvent::Resumed { run_id, .. } => run.resumed.push((position, run_id)),
             RunEvent::Created(_) | RunEvent::Described(_) => {}
         }

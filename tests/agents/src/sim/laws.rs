@@ -116,7 +116,7 @@ impl Laws<'_> {
             let is_orphan = run.status() == RunStatus::Paused
                 && run.resumed.is_empty()
                 && run.paused().is_some_and(|(_, change)| {
-                    change.pause_reason.as_deref() == Some(pause_reason::ORPHANED)
+                    change.words.pause_reason.as_deref() == Some(pause_reason::ORPHANED)
                 });
             law!(
                 !is_orphan || self.told.left.contains_key(id),
@@ -335,7 +335,7 @@ impl Laws<'_> {
         // What is stopped with it is written with it, behind it.
         let with_it = |change: &StatusChange| {
             change.status == RunStatus::Cancelled
-                || change.pause_reason.as_deref() == Some(pause_reason::PARENT)
+                || change.words.pause_reason.as_deref() == Some(pause_reason::PARENT)
         };
         let late = run
             .changes
@@ -562,8 +562,8 @@ impl Laws<'_> {
                 (
                     change.status,
                     change.step_count,
-                    &change.summary,
-                    &change.pause_reason,
+                    &change.words.summary,
+                    &change.words.pause_reason,
                 )
             })
             .collect();
