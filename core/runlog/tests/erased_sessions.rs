@@ -8,12 +8,15 @@
 )]
 #![cfg(not(target_family = "wasm"))]
 
-use std::{fs, io::Cursor, path::Path};
+mod watched;
+
+use std::{fs, io::Cursor, path::Path, sync::Arc};
 
 use runlog::{
     Error, ErrorKind, NewMessage, NewRun, NewSession, RawJson, RunId, RunStatus, Session,
     SessionId,
     archive::{self, What},
+    backend::Backend,
     blocking::{FlowRun, Playback, Store},
     chats::{Chat, Updates},
     flows::{ListFlows, PlaybackOptions, RuntimeEvent, Speed},
@@ -23,6 +26,8 @@ use runlog::{
     scan::TextQuery,
     sessions::{CopySession, ListSessions, SessionChanges},
 };
+
+use watched::Watched;
 
 const SECRET: &str = "correct-horse-battery-staple";
 
@@ -407,4 +412,48 @@ fn many_sessions_are_erased_at_once() {
     assert_eq!(left, [kept]);
     assert_eq!(store.get_session(copy.id).unwrap().unwrap().title, None);
     assert!(!tells(&store, "tt1"));
+}
+
+#[test]
+fn wherever_it_is_cut_off_doing_it_again_leaves_nothing() {
+    // Enough for a checkpoint in the middle of it.
+    const OTHERS: usize = 4_200;
+    for batches in 0.. {
+        let whole = Store::in_memory();
+        let backend = Watched::new(Arc::clone(whole.backend()));
+        let store = Store::with_backend(Arc::clone(&backend) as Arc<dyn Backend>);
+        let (session, chat) = fill(&store);
+        for number in 0..OTHERS {
+            store.create_session(titled(&number.to_string())).unwrap();
+        }
+        let before = sessions(&store);
+        let what = Erase {
+            sessions: vec![session, chat],
+            reason: "asked to".to_owned(),
+            ..Erase::default()
+        };
+        backend.die_after(batches);
+        let cut = store.erase(&what).unwrap_err();
+        drop(store);
+        // The process that comes next knows what was written.
+        let next = Store::with_backend(Arc::clone(whole.backend()));
+        next.erase(&what).unwrap();
+        assert!(!tells(&next, SECRET), "after {batches} batches");
+        let other = Store::with_backend(Arc::clone(whole.backend()));
+        for store in [&next, &other] {
+            let after = sessions(store);
+            assert_eq!(after.len(), before.len());
+            for (now, before) in after.iter().zip(&before) {
+                match [session, chat].contains(&now.id) {
+                    true => assert_eq!((&now.title, &now.metadata), (&None, &None)),
+                    false => assert_eq!(now, before),
+                }
+            }
+        }
+        // A watched backend compacts nothing: nothing was cut off but that.
+        if cut.kind() == ErrorKind::Unsupported {
+            assert!(batches > 3, "{batches} batches");
+            break;
+        }
+    }
 }
