@@ -532,3 +532,26 @@ test("hits are gone to from session to session, and counted in each", async () =
   expect(told).toEqual([]);
   await close();
 });
+
+test("a hit in a message that has nothing but calls is at its first call", async () => {
+  const store = await openInMemory();
+  const run = await store.runs.start({ session: { title: "Calls" }, agentName: "coder", messages: [{ role: "user", content: "Go." }] });
+  const call = { id: "c", type: "function", function: { name: "find_needle", arguments: "{}" } };
+  await run.recordMessage({ role: "assistant", content: null, tool_calls: [call] });
+  await run.recordToolResult({ toolCallId: "c", output: "seen" });
+  await run.complete();
+  const { page, told, close } = await app.open("");
+  await pick(page, [await exportOf(store)]);
+  await page.locator(".crumb.session").waitFor();
+  await page.locator("#search").fill("needle");
+  // The message's own record has it, and that of the call.
+  await expect.poll(() => page.locator("header .hits").innerText()).toBe("2");
+  for (const place of ["1 / 2", "2 / 2"]) {
+    await page.getByRole("button", { name: "Next hit (n)" }).click();
+    await expect.poll(() => page.locator("header .hits").innerText()).toBe(place);
+    await page.locator(".conversation .row.selected.hit").waitFor();
+    expect(await page.locator(".inspector .hidden").count()).toBe(0);
+  }
+  expect(told).toEqual([]);
+  await close();
+});

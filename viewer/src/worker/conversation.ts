@@ -101,9 +101,12 @@ export function isWithCall({ rows }: LogIndex, row: number): boolean {
   return rows.kind.at(row) === Kind.ToolResult && rows.link.at(row) >= 0 && (rows.flags.at(row) & Flag.SaysMore) === 0;
 }
 
-/** What stands in a conversation for an event: a call for its result. */
+/** What stands in a conversation for an event: a call for its result, and the first call for a message that has nothing but calls. */
 export function lineOf(index: LogIndex, row: number): number {
-  return isWithCall(index, row) ? index.rows.link.at(row) : row;
+  const { rows } = index;
+  if (isWithCall(index, row)) return rows.link.at(row);
+  const isSilent = (rows.flags.at(row) & Flag.Silent) !== 0;
+  return isSilent && row + 1 < rows.length && rows.kind.at(row + 1) === Kind.ToolCall && rows.lane.at(row + 1) === rows.lane.at(row) ? row + 1 : row;
 }
 
 /** Why an event isn't in a lane's conversation as it is shown at a moment; undefined where it is. */
