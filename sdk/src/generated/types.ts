@@ -500,6 +500,8 @@ export type EdgeStatus = "pending" | "fired" | "skipped";
 
 /** What is to be erased. */
 export interface Erase {
+  /** Everything that these flows recorded and saved: those of runs, by the ids of these, and those of no run. */
+  flows?: readonly RunId[] | undefined;
   /** These messages of chats, by their ids. */
   messages?: readonly string[] | undefined;
   /**

@@ -10,7 +10,7 @@ use runlog::{
 };
 use runlog_model::{
     SpawnedAgent, StatusChange,
-    kinds::{SPACE_SAVED, SPAWNED},
+    kinds::{RUN_EXPLAINED, SPACE_SAVED, SPAWNED},
 };
 
 use super::{
@@ -264,8 +264,11 @@ impl Laws<'_> {
             .min()
             .unwrap_or(u64::MAX);
         for (at, kind) in &run.records {
+            // How it ended in words is right behind its end.
+            let is_words =
+                *kind == RUN_EXPLAINED && run.changes.iter().any(|(change, _)| change + 1 == *at);
             law!(
-                *at <= over,
+                *at <= over || is_words,
                 "run {id} was over at {over}, and has a record of kind {kind} at {at}"
             );
             let is_change = run.changes.iter().any(|(change, _)| change == at);
@@ -273,6 +276,7 @@ impl Laws<'_> {
             let is_space =
                 *kind == SPACE_SAVED && run.changes.iter().any(|(change, _)| *change == at + 1);
             let is_known = *kind == SPAWNED
+                || is_words
                 || is_change
                 || is_space
                 || run.resumed.iter().any(|(resumed, _)| resumed == at);
