@@ -1,6 +1,6 @@
 //! [`Catalog`]: the fold that lists and finds sessions and instances.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{CatalogEvent, Chat, Session};
 use crate::{
@@ -49,6 +49,8 @@ pub struct Catalog {
     /// The chats of the requests that aren't over, by the numbers of these.
     open_requests: BTreeMap<u64, SessionId>,
     instances: Instances,
+    /// The sessions whose creation is lost, that were made here, whatever they are called since.
+    made_up: BTreeSet<SessionId>,
     /// Sessions and instances in the order they were made.
     items: Vec<Item>,
     progress: Progress,

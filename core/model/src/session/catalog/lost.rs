@@ -42,8 +42,19 @@ impl Catalog {
             }
         };
         match self.session(id) {
-            None => drop(self.add_session(sequence, Session::lost(id, at_ms))?),
-            Some(session) if session.is_lost() => {}
+            None => {
+                self.add_session(sequence, Session::lost(id, at_ms))?;
+                self.made_up.insert(id);
+            }
+            Some(session) if session.is_lost() || self.made_up.contains(&id) => {
+                // A description has no time.
+                if session.created_at_ms == 0 {
+                    self.change(id, |session| {
+                        (session.created_at_ms, session.updated_at_ms) = (at_ms, at_ms);
+                        Ok(())
+                    })?;
+                }
+            }
             Some(_) => return Ok(()),
         }
         // A chat may be a copy, or have been reordered before.
