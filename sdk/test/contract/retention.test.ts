@@ -72,4 +72,29 @@ describe.each(places)("retention $name", ({ fresh }) => {
     await failure(store.erase({ sessions: [session.id] } as never), "invalid_input");
     await failure(store.erase({ reason: "nothing" }), "invalid_input");
   });
+
+  test("with a session go what is said about it, and what its runs say; a flow of no run goes by its id", async () => {
+    const store = await fresh();
+    const run = await store.runs.start({ session: { title: "PIN 1234", metadata: { pin: "1234" } }, agentName: "planner" });
+    await run.recordMessage({ role: "user", content: "My PIN is 1234." });
+    await run.describe({ metadata: { pin: "1234" } });
+    await run.fail("1234 is wrong");
+    const flow = await store.flows.create();
+    await flow.record({ type: "agent:text", nodeId: "n", runId: flow.runId, timestamp: 1, content: "1234" });
+    const { sessionId } = run.run;
+    const found = async () => {
+      const positions: number[] = [];
+      for await (const page of store.search("1234")) positions.push(...page.found);
+      return positions.length;
+    };
+    expect(await found()).toBeGreaterThanOrEqual(5);
+    await failure(store.erase({ flows: [flow.runId], reason: "a PIN" }), "wrong_status");
+    await flow.close();
+    await store.erase({ sessions: [sessionId], flows: [flow.runId], reason: "a PIN" });
+    expect(await found()).toBe(0);
+    const session = await store.getSession(sessionId);
+    expect([session?.id, session?.title, session?.metadata]).toEqual([sessionId, undefined, undefined]);
+    const ended = await store.runs.get(run.id);
+    expect([ended?.status, ended?.errorMessage, ended?.metadata]).toEqual(["failed", undefined, undefined]);
+  });
 });

@@ -94,6 +94,21 @@ describe.each(places)("streams $name", ({ fresh }) => {
     expect((await store.streams.list()).map((info) => info.id)).toContain(stream);
   });
 
+  test("what contexts, chats, runs and flows are kept in is changed by no call for streams", async () => {
+    const store = await fresh();
+    const { instance } = await store.startSession({}, "agent");
+    const { run: kept } = await store.runs.start({ session: {}, agentName: "agent" });
+    const flow = await store.flows.create();
+    await flow.saveSnapshot();
+    for (const own of [instance.id, instance.sessionId, kept.id, flow.runId]) {
+      const refused = await failure(store.streams.append(own, "a"), "invalid_input");
+      expect(refused.message).toContain("use a stream of your own");
+      await failure(store.streams.delete(own), "invalid_input");
+      await failure(store.streams.truncate(own, 0), "invalid_input");
+    }
+    expect(await (await store.context(instance.id)).getMessages()).toEqual([]);
+  });
+
   test("lists that the store keeps for itself are read, and changed by no call for streams", async () => {
     const store = await fresh();
     const { instance } = await store.startSession({ title: "kept" }, "agent");

@@ -243,7 +243,8 @@ waiting! {
     /// context.append_message(NewMessage::user("My PIN is 1234."))?;
     /// let what = Erase { sessions: vec![session.id], reason: "a PIN".to_owned(), ..Erase::default() };
     /// let erased = store.erase(&what)?;
-    /// assert!(erased.is_gone && erased.records == 1);
+    /// // The message, and the title.
+    /// assert!(erased.is_gone && erased.records == 2);
     /// assert!(!context.get_messages()?[0].json.as_str().contains("1234"));
     /// # Ok::<(), runlog::Error>(())
     /// ```

@@ -21,7 +21,8 @@ switch (how) {
   }
   case "exit-in-turn": {
     // Appends to streams that are handed over together, at the end of a turn that has none.
-    for (let index = 0; index < 100; index++) void store.streams.append(instance.id, `${index}`, { durability: "os" });
+    const stream = store.newId();
+    for (let index = 0; index < 100; index++) void store.streams.append(stream, `${index}`, { durability: "os" });
     process.exit(7);
     break;
   }
