@@ -68,7 +68,7 @@ fn erase(store: &Store, sessions: Vec<SessionId>) -> Erased {
 
 fn titled(title: &str) -> NewSession {
     NewSession {
-        metadata: Some(RawJson::parse(&format!(r#"{{"user":"{title}"}}"#)).unwrap()),
+        metadata: Some(RawJson::parse(format!(r#"{{"user":"{title}"}}"#)).unwrap()),
         ..NewSession::titled(title)
     }
 }
@@ -214,7 +214,7 @@ fn copies_and_originals_lose_what_they_have_of_it_and_keep_the_rest() {
     let now = get(of_copy);
     assert_eq!((now.title, now.metadata), (changed.title, changed.metadata));
     assert_eq!(get(another.id), another, "it has nothing to do with them");
-    assert_eq!(tells(&store, "secret"), true, "by the other session");
+    assert!(tells(&store, "secret"), "by the other session");
     erase(&store, vec![another.id]);
     assert!(!tells(&store, "secret"));
 }
@@ -334,7 +334,7 @@ fn what_its_runs_kept_is_erased_and_how_they_went_is_known_still() {
                 ..PlaybackOptions::default()
             };
             let events = Playback::new(store, run, options).unwrap();
-            events.map(|event| event.unwrap()).count()
+            events.inspect(|event| assert!(event.is_ok())).count()
         };
         assert!(played(kept) >= 1);
         assert_eq!(played(failed), 0);

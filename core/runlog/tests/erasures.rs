@@ -285,7 +285,7 @@ impl Tried {
         let id = self.known[one].messages[message].id.clone();
         let updates = Updates::new().with(
             "props",
-            RawJson::parse(&format!(r#"{{"content":"{token}"}}"#)).unwrap(),
+            RawJson::parse(format!(r#"{{"content":"{token}"}}"#)).unwrap(),
         );
         self.store().chats().update_message(&id, &updates).unwrap();
         self.known[one].chat.insert(token.clone());

@@ -6,6 +6,7 @@ mod chat;
 mod chat_list;
 mod description;
 mod event;
+mod records;
 mod status;
 mod view;
 
