@@ -42,19 +42,25 @@ export async function* exported(handle: Handle<StoreCalls>, what: ExportSelectio
   }
 }
 
-/** Hands an archive over piece by piece. @internal */
+/** Hands an archive over piece by piece, until the store is closed, which `closing` says. @internal */
 export async function imported(
   handle: Handle<StoreCalls>,
   source: Uint8Array | Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
   options: ImportPiecesOptions,
+  closing: AbortSignal,
 ): Promise<Imported> {
   const { strict, signal } = optionsOf(options, ["strict", "signal"]);
   throwIfAborted(signal);
   const pieces = piecesOf(source);
   const archive = (await handle.made("import")).handle<ImportCalls>("the import");
   try {
-    for await (const piece of unlessAborted(pieces, signal)) await archive.value("write", undefined, bytesGiven(piece, "a piece of an archive"));
+    const ended = signal === undefined ? closing : AbortSignal.any([signal, closing]);
+    for await (const piece of unlessAborted(pieces, ended)) await archive.value("write", undefined, bytesGiven(piece, "a piece of an archive"));
     return await archive.value("finish", { strict: strict ?? false });
+  } catch (error) {
+    // Who waits for a piece isn't told by a call that it is in vain.
+    if (closing.aborted) handle.check();
+    throw error;
   } finally {
     archive.release();
   }

@@ -70,6 +70,8 @@ export class Store extends StoreSessions implements AsyncDisposable {
   readonly recovery: Recovery;
   readonly #handle: Handle<StoreCalls>;
   readonly #owns: boolean;
+  /** Ends what waits for others than the store. */
+  readonly #closing = new AbortController();
   /** Lets go of the place that it was opened in. */
   readonly #onClosed: () => void;
   /** Orchestrators of this store; some may be collected already. */
@@ -391,7 +393,7 @@ export class Store extends StoreSessions implements AsyncDisposable {
     source: Uint8Array | Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
     options: ImportPiecesOptions = {},
   ): Promise<Imported> {
-    return await imported(this.#handle, source, options);
+    return await imported(this.#handle, source, options, this.#closing.signal);
   }
 
   /**
@@ -444,6 +446,7 @@ export class Store extends StoreSessions implements AsyncDisposable {
     if (!this.#handle.isOpen) return;
     const closing = this.#handle.call("close");
     this.#handle.release();
+    this.#closing.abort();
     for (const weak of this.#orchestrators) await weak.deref()?.close();
     const reply = await closing;
     this.#onClosed();

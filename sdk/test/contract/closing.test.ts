@@ -122,6 +122,22 @@ describe.each(places)("closing $name", ({ fresh }) => {
     expect(stopped).toMatchObject({ code: "closed" });
   });
 
+  test("an import that waits for its next piece ends with the store, and lets go of its source", async () => {
+    const store = await fresh();
+    let [asked, isLetGo] = [0, false];
+    // One piece, and then nothing that ever comes.
+    const iterator: AsyncIterator<Uint8Array> = {
+      next: () => (++asked === 1 ? Promise.resolve({ value: new TextEncoder().encode("{") }) : new Promise(() => {})),
+      return: () => Promise.resolve({ done: true, value: (isLetGo = true) }),
+    };
+    const pieces = { [Symbol.asyncIterator]: () => iterator };
+    const importing = failure(store.import(pieces), "closed");
+    await expect.poll(() => asked).toBe(2);
+    await store.close();
+    await importing;
+    expect(isLetGo).toBe(true);
+  });
+
   test("an orchestrator that is closed tells whoever waits, and leaves its runs running", async () => {
     const store = await fresh();
     await store.agents.put({ name: "a" });
