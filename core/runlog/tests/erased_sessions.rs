@@ -1,16 +1,13 @@
 //! A session is erased with all that was said in it and about it: its title and its metadata, its runs' flows, states, details, and
 //! how they ended in words.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "in a test, a panic is the report, and the test looks at the files of the store"
-)]
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 #![cfg(not(target_family = "wasm"))]
 
+mod traces;
 mod watched;
 
-use std::{fs, io::Cursor, path::Path, sync::Arc};
+use std::{io::Cursor, sync::Arc};
 
 use runlog::{
     Error, ErrorKind, NewMessage, NewRun, NewSession, RawJson, RunId, RunStatus, Session,
@@ -27,35 +24,10 @@ use runlog::{
     sessions::{CopySession, ListSessions, SessionChanges},
 };
 
+use traces::{holds, tells};
 use watched::Watched;
 
 const SECRET: &str = "correct-horse-battery-staple";
-
-fn holds(folder: &Path, text: &str) -> bool {
-    fs::read_dir(folder).unwrap().any(|entry| {
-        let bytes = fs::read(entry.unwrap().path()).unwrap();
-        let mut windows = bytes.windows(text.len());
-        windows.any(|window| window == text.as_bytes())
-    })
-}
-
-/// Whether any record has a text, in blocks that reading decodes.
-fn tells(store: &Store, text: &str) -> bool {
-    let mut next = Some(Position(1));
-    while let Some(first) = next {
-        let page = pollster::block_on(store.backend().scan(first, 1_000)).unwrap();
-        let has = |bytes: &[u8]| bytes.windows(text.len()).any(|at| at == text.as_bytes());
-        if page
-            .records
-            .iter()
-            .any(|it| has(&it.payload) || has(&it.meta))
-        {
-            return true;
-        }
-        next = page.next;
-    }
-    false
-}
 
 fn erase(store: &Store, sessions: Vec<SessionId>) -> Erased {
     let what = Erase {

@@ -6,12 +6,12 @@
     reason = "the test looks at the files of the store"
 )]
 
+mod traces;
 mod watched;
 
 use std::{
     fs,
     ops::ControlFlow,
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -37,6 +37,7 @@ use runlog::{
     scan::TextQuery,
     sessions::{CopySession, ListSessions, SessionChanges},
 };
+use traces::{holds, tells};
 use watched::Watched;
 
 const SECRET: &str = "correct-horse-battery-staple";
@@ -607,37 +608,6 @@ fn wherever_a_crash_cuts_it_off_each_session_is_whole_or_gone_and_the_next_one_d
     }
 }
 
-fn holds(folder: &Path, text: &[u8]) -> bool {
-    fs::read_dir(folder).unwrap().any(|entry| {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            return holds(&path, text);
-        }
-        let bytes = fs::read(&path).unwrap();
-        bytes.windows(text.len()).any(|window| window == text)
-    })
-}
-
-/// Whether any record of the log has a text, in blocks that reading decodes.
-fn tells(store: &Store, text: &str) -> bool {
-    let mut first = Position(1);
-    loop {
-        let page = pollster::block_on(store.backend().scan(first, 1_000)).unwrap();
-        let has = |bytes: &[u8]| bytes.windows(text.len()).any(|at| at == text.as_bytes());
-        if page
-            .records
-            .iter()
-            .any(|it| has(&it.payload) || has(&it.meta))
-        {
-            return true;
-        }
-        match page.next {
-            Some(next) => first = next,
-            None => return false,
-        }
-    }
-}
-
 #[test]
 fn what_is_erased_is_gone_from_reads_copies_and_files() {
     for packed in [
@@ -668,7 +638,7 @@ fn what_is_erased_is_gone_from_reads_copies_and_files() {
             };
             store.compact(options).unwrap();
         } else {
-            assert!(holds(&path, SECRET.as_bytes()));
+            assert!(holds(&path, SECRET));
         }
         assert!(tells(&store, SECRET));
         let erased = store
@@ -684,9 +654,9 @@ fn what_is_erased_is_gone_from_reads_copies_and_files() {
         assert!(!tells(&store, SECRET));
         let of_copy = store.context(copy).unwrap().get_messages().unwrap();
         assert!(of_copy.iter().all(|it| !it.json.as_str().contains(SECRET)));
-        assert!(!holds(&path, SECRET.as_bytes()));
+        assert!(!holds(&path, SECRET));
         drop((context, chats, store));
-        assert!(!holds(&path, SECRET.as_bytes()));
+        assert!(!holds(&path, SECRET));
         let store = Store::open(&path).unwrap();
         assert!(!tells(&store, SECRET));
         let agent = store.root_instance(kept).unwrap();
@@ -739,7 +709,7 @@ fn what_a_session_was_truncated_before_is_erased_in_the_copies_that_still_have_i
             messages.iter().all(|it| !it.json.as_str().contains(gone)),
             "{gone}"
         );
-        assert!(!holds(&path, gone.as_bytes()), "{gone}");
+        assert!(!holds(&path, gone), "{gone}");
     }
     let messages = of_copy.get_messages().unwrap();
     assert!(
@@ -787,13 +757,13 @@ fn an_erasure_can_be_repeated_and_changes_nothing_where_it_is_refused() {
     }
     // As after an erasure that was killed before it compacted: redacted already, its bytes in the files still.
     chats.redact_message(ids[0], "a password").unwrap();
-    assert!(holds(&path, texts[0].as_bytes()));
+    assert!(holds(&path, &texts[0]));
     assert!(erase(&[ids[0], ids[0]], &[]).unwrap().is_gone);
-    assert!(!holds(&path, texts[0].as_bytes()));
+    assert!(!holds(&path, &texts[0]));
     // One that was deleted, whose text is in the log.
     chats.delete_messages(&chat_id, &[ids[1]]).unwrap();
     assert_eq!(erase(&[ids[1]], &[]).unwrap().records, 1);
-    assert!(!holds(&path, texts[1].as_bytes()));
+    assert!(!holds(&path, &texts[1]));
     // One of which a version is erased by its position: all of it.
     let text = format!(r#"{{"content":"{SECRET} update"}}"#);
     let updates = Updates::new().with("props", RawJson::parse(text).unwrap());
@@ -802,7 +772,7 @@ fn an_erasure_can_be_repeated_and_changes_nothing_where_it_is_refused() {
     let original = store.search(&query, Position::FIRST).unwrap().found[0];
     erase(&[], &[original.0]).unwrap();
     assert_eq!(erase(&[ids[2]], &[]).unwrap().records, 0);
-    assert!(!holds(&path, format!("{SECRET} update").as_bytes()));
+    assert!(!holds(&path, &format!("{SECRET} update")));
     let left = chats
         .get_messages(&chat_id, &MessageFilter::default())
         .unwrap();
