@@ -19,7 +19,7 @@ use runlog::{
     flows::{ListFlows, PlaybackOptions, RuntimeEvent, Speed},
     log::Position,
     retention::{Erase, Erased},
-    runs::RunDetails,
+    runs::{ResumeOptions, RunDetails},
     scan::TextQuery,
     sessions::{CopySession, ListSessions, SessionChanges},
 };
@@ -428,4 +428,40 @@ fn wherever_it_is_cut_off_doing_it_again_leaves_nothing() {
             break;
         }
     }
+}
+
+#[test]
+fn a_paused_run_of_an_erased_session_is_resumed_with_what_is_left() {
+    let store = Store::in_memory();
+    let new = NewRun::in_new_session(NewSession::titled(SECRET), "coder");
+    let run = store.runs().start(new).unwrap();
+    run.next_step().unwrap();
+    run.record_message(NewMessage::user(SECRET)).unwrap();
+    let mut flow = FlowRun::create(&store, Some(run.id())).unwrap();
+    flow.start_agent("n", "s").unwrap();
+    flow.finish_node("n", serde_json::json!({ "said": SECRET }))
+        .unwrap();
+    flow.save_snapshot().unwrap();
+    drop(flow);
+    run.pause(SECRET).unwrap();
+    erase(&store, vec![run.run().session_id]);
+    assert!(!tells(&store, SECRET));
+    // Of the flow nothing is left to go on from; the run goes on with its context, in which the places are.
+    let no_state = FlowRun::resume(&store, run.id(), None).err().unwrap();
+    assert_eq!(no_state.kind(), ErrorKind::NotFound, "{no_state}");
+    let on = store
+        .runs()
+        .resume(run.id(), &ResumeOptions::default())
+        .unwrap();
+    let resumed = on.recorder.run();
+    assert_eq!(
+        (resumed.resumed_from, resumed.step_count),
+        (Some(run.id()), 1)
+    );
+    on.recorder.record_message(NewMessage::user("on")).unwrap();
+    let before = store.runs().get(run.id()).unwrap().unwrap();
+    assert_eq!(
+        (before.status, before.pause_reason),
+        (RunStatus::Paused, None)
+    );
 }
