@@ -94,10 +94,13 @@ fn leave(global: &Global, flow: &str, command: &RawJson, out: &mut Out) -> Resul
             waiting,
         })?;
     } else {
-        let count = waiting.len();
-        out.line(format!(
-            "recorded; it waits for the program that runs the flow {flow} ({count} waiting)"
-        ))?;
+        let told = match waiting.len() {
+            0 => format!("recorded; the program that runs the flow {flow} has taken it"),
+            count => format!(
+                "recorded; it waits for the program that runs the flow {flow} ({count} waiting)"
+            ),
+        };
+        out.line(told)?;
     }
     Ok(Exit::Ok)
 }
