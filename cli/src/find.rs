@@ -191,6 +191,15 @@ pub(crate) fn subject(store: &Store, text: &str) -> Result<Subject> {
         Err(failure) => return Err(failure),
     };
     let Some(instance) = instance(store, text)? else {
+        // `show` and its like are for conversations; a run has one with others.
+        if let Ok(id) = run(store, text)
+            && let Some(run) = store.runs().get(id)?
+        {
+            let session = run.session_id;
+            return Err(Failure::not_found(format!(
+                "{text} is a run: `runlog run show {text}` shows it; its session is {session}"
+            )));
+        }
         let message = failure
             .message()
             .replace("no session", "no session or agent instance");
