@@ -71,6 +71,8 @@ export interface Row {
   gone: boolean;
   /** Of a call the row of what answers it at the moment that is shown; -1 for none. */
   result: number;
+  /** Of the first call of a message that has nothing but calls, and no line therefore, the row of that message; -1 for none. */
+  message: number;
   /** Whether it is what a message says beside the results of calls, which are shown with these. */
   beside: boolean;
   /** The part that has the whole text. */

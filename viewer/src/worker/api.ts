@@ -272,7 +272,7 @@ export class Api {
         continue;
       }
       row.forgotten = isForgotten(family, lane, entry, moment);
-      row.hit = this.#hits.has(row.row) || this.#hits.has(row.result);
+      row.hit = [row.row, row.result, row.message].some((at) => this.#hits.has(at));
       if (entry < lane.inherited) row.inherited = titleOf(this.#store.index, index.lanes[lane.forkOf] as Lane);
       rows.push(row);
     }

@@ -4,7 +4,7 @@ import type { LogIndex } from "./index.js";
 import { Kind, typeOf } from "./kinds.js";
 import { firstWhere, i32 } from "./lists.js";
 import { Flag, type Lane, NONE, entryOf } from "./model.js";
-import { outcomeOf } from "./rows.js";
+import { messageOf, outcomeOf } from "./rows.js";
 
 /** Which events a filter lets pass. */
 export type Passes = (row: number) => boolean;
@@ -103,10 +103,8 @@ export function isWithCall({ rows }: LogIndex, row: number): boolean {
 
 /** What stands in a conversation for an event: a call for its result, and the first call for a message that has nothing but calls. */
 export function lineOf(index: LogIndex, row: number): number {
-  const { rows } = index;
-  if (isWithCall(index, row)) return rows.link.at(row);
-  const isSilent = (rows.flags.at(row) & Flag.Silent) !== 0;
-  return isSilent && row + 1 < rows.length && rows.kind.at(row + 1) === Kind.ToolCall && rows.lane.at(row + 1) === rows.lane.at(row) ? row + 1 : row;
+  if (isWithCall(index, row)) return index.rows.link.at(row);
+  return row + 1 < index.rows.length && messageOf(index, row + 1) === row ? row + 1 : row;
 }
 
 /** Why an event isn't in a lane's conversation as it is shown at a moment; undefined where it is. */

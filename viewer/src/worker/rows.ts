@@ -34,6 +34,13 @@ function beginningOf({ rows }: LogIndex, row: number): string {
 /** The part with the text of a message as it was after its changes. */
 const partOf = (changes: number[]) => (changes.length === 0 ? "text" : `text@${changes.at(-1)}`);
 
+/** The message before a call that has nothing but calls, of which this is the first; -1 for any other call. */
+export function messageOf({ rows }: LogIndex, call: number): number {
+  const before = call - 1;
+  if (before < 0 || rows.kind.at(call) !== Kind.ToolCall || rows.lane.at(before) !== rows.lane.at(call)) return -1;
+  return (rows.flags.at(before) & Flag.Silent) === 0 ? -1 : before;
+}
+
 /** A row without what its payload says. */
 export function bareRow(index: LogIndex, family: Family, row: number, moment: number, lane: Lane | undefined): Row {
   const { rows } = index;
@@ -71,6 +78,7 @@ export function bareRow(index: LogIndex, family: Family, row: number, moment: nu
     redacted: (flags & Flag.Redacted) !== 0,
     gone: false,
     result: answer?.row ?? -1,
+    message: messageOf(index, row),
     beside: (flags & Flag.SaysMore) !== 0 && rows.link.at(row) >= 0,
     thinking: "",
     images: 0,
