@@ -555,3 +555,19 @@ test("a hit in a message that has nothing but calls is at its first call", async
   expect(told).toEqual([]);
   await close();
 });
+
+test("how a run ended in words is of the time when it ended, also where that was long before its import", async () => {
+  const store = await openInMemory();
+  const run = await store.runs.start({ session: { title: "Old" }, agentName: "coder", messages: [{ role: "user", content: "Go." }] });
+  await run.fail("no disk");
+  const { name, text } = await exportOf(store);
+  const old = text.toString().replace(/("(?:time_ms|at_ms|created_at|created_at_ms|updated_at_ms)":)(\d{13})/g, (_, key: string, ms: string) => `${key}${Number(ms) - 400 * 86_400_000}`);
+  const { page, told, close } = await app.open("");
+  await pick(page, [{ name, text: old.replace(/,"crc":\d+/, "") }]);
+  await page.locator("#tab-events").click();
+  await expect.poll(() => page.locator(".events .row .type").allInnerTexts()).toContain("• in words");
+  expect((await page.locator(".events .row .time").allInnerTexts()).join()).not.toMatch(/\d{4}-/);
+  expect(await page.locator(".timeline .when").innerText()).not.toMatch(/\d{4}-/);
+  expect(told).toEqual([]);
+  await close();
+});

@@ -6,7 +6,7 @@ import { failureIn, jsonOf, statusInChat, wordsOf } from "./content.js";
 import { inherited } from "./entries.js";
 import { Kind, isOfChat, isOfFlow, isOfRun } from "./kinds.js";
 import { uuidAt } from "./meta.js";
-import { type Chat, type ChatLane, Columns, Flag, type Lane, type Run, type Session, type Status, newLane } from "./model.js";
+import { type Chat, type ChatLane, Columns, Flag, type Lane, type Run, type Session, type Status, newLane, newRun } from "./model.js";
 import type { SourceRecord } from "./source.js";
 import { isFlowSnapshot } from "./states.js";
 import type { NamedTools } from "./tools.js";
@@ -222,21 +222,18 @@ export class LogIndex {
     if (record.redacted) return;
     const json = jsonOf(utf8.decode(record.payload));
     const id = textOf(json["id"]) ?? "";
+    const session = this.sessions.get(id);
     switch (record.kind) {
       case Kind.SessionCreated:
         this.#session(id, json);
         break;
-      case Kind.SessionDescribed: {
-        const session = this.sessions.get(id);
+      case Kind.SessionDescribed:
         if (session !== undefined) session.title = textOf(json["title"]);
         break;
-      }
       case Kind.SessionDeleted:
-      case Kind.SessionRestored: {
-        const session = this.sessions.get(id);
+      case Kind.SessionRestored:
         if (session !== undefined) session.deleted = record.kind === Kind.SessionDeleted;
         break;
-      }
       case Kind.InstanceCreated: {
         const lane = this.#lane(id);
         lane.sessionId = textOf(json["session_id"]);
@@ -278,7 +275,9 @@ export class LogIndex {
     const run = this.runOf(record.stream);
     // A flow by itself takes commands too.
     const lane = run === undefined ? this.laneOf(record.stream) : this.lanes[run.lane];
-    const time = numberOf(json["at_ms"] ?? json["created_at"]) || record.timeMs;
+    // Words have no time of their own: in an import that of their record is the import's.
+    const said = record.kind === Kind.RunExplained ? run?.endedAt : undefined;
+    const time = said ?? (numberOf(json["at_ms"] ?? json["created_at"]) || record.timeMs);
     let flags = 0;
     if (run !== undefined && record.kind === Kind.RunStatus) {
       run.status = (textOf(json["status"]) as Status | undefined) ?? run.status;
@@ -297,8 +296,8 @@ export class LogIndex {
     const step = record.kind === Kind.StepStarted ? numberOf(json["step_number"]) : -1;
     if (run !== undefined && step > run.steps) run.steps = step;
     const row = this.#row(record, lane?.index ?? -1, time, { step, flags });
-    if (run !== undefined && record.kind === Kind.RunCreated) run.row = row;
-    if (run !== undefined && record.kind === Kind.RunStatus) run.endRow = row;
+    if (record.kind === Kind.RunCreated && run !== undefined) run.row = row;
+    if (record.kind === Kind.RunStatus && run !== undefined) run.endRow = row;
     if (record.kind === Kind.SpaceSaved) lane?.snapshots.push(row);
     if (lane !== undefined) lane.lastTime = Number.isNaN(lane.lastTime) ? time : Math.max(lane.lastTime, time);
   }
@@ -310,19 +309,12 @@ export class LogIndex {
     const index = this.runs.length;
     this.#runOf.set(id, index);
     this.runs.push({
-      id,
-      lane: lane.index,
-      instanceId,
+      ...newRun(id, lane.index, instanceId),
       status: (textOf(json["status"]) as Status | undefined) ?? "running",
       createdAt: numberOf(json["created_at"]),
-      endedAt: undefined,
       steps: numberOf(json["step_count"]),
       parentRunId: textOf(json["parent_run_id"]),
       resumedFrom: textOf(json["resumed_from"]),
-      resumedBy: undefined,
-      row: -1,
-      endRow: -1,
-      text: undefined,
     });
     const before = this.runOf(textOf(json["resumed_from"]) ?? "");
     if (before !== undefined) before.resumedBy = id;

@@ -81,6 +81,12 @@ export interface Run {
   text: string | undefined;
 }
 
+/** A run of which nothing is known but whose it is. */
+export function newRun(id: string, lane: number, instanceId: string): Run {
+  const unknown = { endedAt: undefined, parentRunId: undefined, resumedFrom: undefined, resumedBy: undefined, text: undefined };
+  return { id, lane, instanceId, status: "running", createdAt: 0, steps: 0, row: -1, endRow: -1, ...unknown };
+}
+
 /** What a chat has beside what every lane has. */
 export interface Chat {
   /** Why its newest request failed, if it did. */

@@ -137,6 +137,32 @@ impl Catalog {
             .collect()
     }
 
+    /// These sessions, those that they were copied from, and all copies of both, deleted ones too. It looks at all copies once.
+    pub fn related(&self, ids: &BTreeSet<SessionId>) -> BTreeSet<SessionId> {
+        let copies = self
+            .copies
+            .iter()
+            .filter_map(|number| self.sessions.get(number));
+        let mut of_each: BTreeMap<SessionId, Vec<SessionId>> = BTreeMap::new();
+        for Session {
+            id, copied_from, ..
+        } in copies.map(|entry| &entry.session)
+        {
+            let others = [(*id, *copied_from), (copied_from.unwrap_or(*id), Some(*id))];
+            for (one, other) in others {
+                of_each.entry(one).or_default().extend(other);
+            }
+        }
+        let mut related = BTreeSet::new();
+        let mut next: Vec<SessionId> = ids.iter().copied().collect();
+        while let Some(id) = next.pop() {
+            if related.insert(id) {
+                next.extend(of_each.get(&id).into_iter().flatten());
+            }
+        }
+        related
+    }
+
     /// The copies, except deleted ones, that an id may belong to. It looks at all copies.
     pub fn copies_that_may_have(&self, id: &str) -> Vec<SessionId> {
         let copies = self

@@ -102,7 +102,7 @@ impl CatalogReader {
     async fn erase_some(&self, chosen: &BTreeSet<SessionId>, reason: &str) -> Result<Erased> {
         let mut attempts = self.attempts().await;
         loop {
-            let look = |catalog: &Catalog| (catalog.last_sequence(), family(catalog, chosen));
+            let look = |catalog: &Catalog| (catalog.last_sequence(), catalog.related(chosen));
             let (last, family) = self.read(look).await?;
             let found = self.descriptions(chosen, &family, Sequence(last)).await?;
             let erasing = found.erasing(chosen);
@@ -220,17 +220,4 @@ impl Erasing {
         }
         Ok(records)
     }
-}
-
-/// These sessions, those that they were copied from, and all copies of both.
-fn family(catalog: &Catalog, chosen: &BTreeSet<SessionId>) -> BTreeSet<SessionId> {
-    let mut family = BTreeSet::new();
-    let mut next: Vec<SessionId> = chosen.iter().copied().collect();
-    while let Some(id) = next.pop() {
-        if family.insert(id) {
-            next.extend(catalog.session(id).and_then(|session| session.copied_from));
-            next.extend(catalog.copies_of(id));
-        }
-    }
-    family
 }
