@@ -308,8 +308,8 @@ impl<Fold: Checkpointed> Projection<Fold> {
     /// Removes the parts that were written before a position of the log from every read, if there are any: something was erased there
     /// that they may have. A whole checkpoint takes their place.
     pub(crate) async fn renew_checkpoint(&self, position: Position, reason: &str) -> Result<()> {
-        let left = self.parts_left(Sequence::MAX).await?;
-        if left.first().is_none_or(|first| *first > position) {
+        let oldest = self.oldest_part_left().await?;
+        if oldest.is_none_or(|oldest| oldest > position) {
             return Ok(());
         }
         let mut retries = Retries::default();
@@ -335,6 +335,27 @@ impl<Fold: Checkpointed> Projection<Fold> {
             self.backend.commit(batch).await?;
         }
         Ok(())
+    }
+
+    /// The position of the first part that wasn't redacted. It reads no further.
+    async fn oldest_part_left(&self) -> Result<Option<Position>> {
+        if self.backend.stream(self.streams.parts).await?.is_none() {
+            return Ok(None);
+        }
+        let mut next = Some(Sequence::FIRST);
+        while let Some(first) = next {
+            let options = ReadOptions {
+                first,
+                ..ReadOptions::default()
+            };
+            let page = self.backend.read(self.streams.parts, options).await?;
+            let left = page.records.iter().find(|record| !record.redacted);
+            if let Some(left) = left {
+                return Ok(Some(left.position));
+            }
+            next = page.next;
+        }
+        Ok(None)
     }
 
     /// The positions of the parts up to a sequence that weren't redacted.
