@@ -120,8 +120,22 @@ export abstract class StoreSessions {
    * Copies a session: a new one with a fork of every instance's context, all of them or nothing. No content is copied,
    * however long the contexts are. Durable when it resolves.
    *
-   * @throws {@link RunlogError} `not_found` when there is no such session; `invalid_input` when the root's context ends
-   * before the point; `already_exists` when the name is taken.
+   * With `upToSequence` it is the session as it was at that event of its root's context, with `upToMessage` as it was when that
+   * message of its chat was saved, without messages that were deleted since. An answer comes with the rest of its request, a
+   * user's message without the request that it began. Messages and steps have ids of their own in the copy.
+   *
+   * ```ts
+   * const chat = await store.chats.create({ assistantId: "travel" });
+   * await store.chats.saveMessages(chat.chatId, [
+   *   { messageId: "m1", role: "user", type: "text", props: { content: "Oslo, please." } },
+   *   { messageId: "m2", role: "assistant", type: "text", props: { content: "By train?" } },
+   * ]);
+   * // The chat's id is its session's, since none was given; `store.findSession` finds that of any other.
+   * const { session } = await store.copySession(chat.chatId, { upToMessage: "m1" });
+   * ```
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such session, or no such message in its chat; `invalid_input` when
+   * the root's context ends before the sequence, or both are given; `already_exists` when the name is taken.
    */
   async copySession(id: string, options: CopySession = {}): Promise<CopiedSession> {
     const { session, instances } = await this.#handle.value("copySession", { id, options });

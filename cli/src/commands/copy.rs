@@ -1,4 +1,4 @@
-//! `runlog copy`: copies a session, whole or up to a point.
+//! `runlog copy`: copies a session, whole, up to a point or up to a message.
 
 use runlog::{ErrorKind, Session, SessionId, blocking::Store, sessions::CopySession};
 
@@ -33,6 +33,9 @@ pub(crate) struct Args {
     /// Copy up to this sequence of the session's first agent, and what had been made by then of the others
     #[arg(long, value_name = "N")]
     to_point: Option<u64>,
+    /// Copy up to this message of the session's chat, which `runlog chat messages` lists, and what agents had made by then
+    #[arg(long, value_name = "ID", conflicts_with = "to_point")]
+    to_message: Option<String>,
     /// What to call the copy
     #[arg(long)]
     name: Option<String>,
@@ -42,7 +45,13 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     check_name(args.name.as_deref())?;
     let store = store::open(global)?;
     let source = find::session(&store, &args.session)?;
-    let copy = copy(&store, &source, args.to_point, args.name.clone())?;
+    let options = CopySession {
+        up_to_sequence: args.to_point,
+        up_to_message: args.to_message.clone(),
+        name: args.name.clone(),
+        title: None,
+    };
+    let copy = copy(&store, &source, &options)?;
     let instances = store.instances(copy.id)?;
     let mut events = 0;
     for instance in &instances {
@@ -81,21 +90,11 @@ pub(crate) fn check_name(name: Option<&str>) -> Result<()> {
 }
 
 /// Copies a session.
-pub(crate) fn copy(
-    store: &Store,
-    source: &Session,
-    to_point: Option<u64>,
-    name: Option<String>,
-) -> Result<Session> {
-    if to_point.is_some() {
+pub(crate) fn copy(store: &Store, source: &Session, options: &CopySession) -> Result<Session> {
+    if options.up_to_sequence.is_some() {
         check_has_agent(store, source)?;
     }
-    let options = CopySession {
-        up_to_sequence: to_point,
-        name,
-        title: None,
-    };
-    match store.copy_session(source.id, &options) {
+    match store.copy_session(source.id, options) {
         Ok(copied) => Ok(copied.session),
         Err(error) => {
             let is_taken = error.kind() == ErrorKind::AlreadyExists;
@@ -164,7 +163,7 @@ pub(crate) fn check_has_agent(store: &Store, session: &Session) -> Result<()> {
     let failure = Failure::not_found(format!("session {id} has no agent, and so no events"));
     Err(match session.chat {
         Some(_) => failure.and(format!(
-            "it is a chat, whose messages `runlog chat messages {id}` lists; `runlog copy` without --to-point copies it whole"
+            "it is a chat, whose messages `runlog chat messages {id}` lists; `runlog copy {id} --to-message` copies it up to one of them"
         )),
         None => failure,
     })

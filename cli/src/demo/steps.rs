@@ -8,7 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use runlog::{AgentInstance, Session, blocking::Store, transcripts::NewContextEvent};
+use runlog::{
+    AgentInstance, Session, blocking::Store, sessions::CopySession, transcripts::NewContextEvent,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -320,7 +322,12 @@ impl<'a> Steps<'a> {
         let store = store::open_quietly(self.global)?;
         let (session, agent) = self.session(&store)?;
         let started = Instant::now();
-        let fork = copy::copy(&store, &session, Some(at), Some(format!("{NAME}-fork")))?;
+        let options = CopySession {
+            up_to_sequence: Some(at),
+            name: Some(format!("{NAME}-fork")),
+            ..CopySession::default()
+        };
+        let fork = copy::copy(&store, &session, &options)?;
         self.report.fork_seconds = started.elapsed().as_secs_f64();
         let fork_agent = store.root_instance(fork.id)?;
         let copied = store.context(fork_agent.id)?.get_last_sequence()?;

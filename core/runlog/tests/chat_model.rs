@@ -1,4 +1,4 @@
-//! Chats beside a model of them in memory: saved with and without gaps, changed, deleted, redacted and copied, whole or up to a point,
+//! Chats beside a model of them in memory: saved with and without gaps, changed, deleted, redacted and copied, whole, up to a point or up to a message,
 //! in a store that is compacted, opened again, retained, and made anew of its export. The model knows nothing of records: what a chat says is what it
 //! says, also to those that have had the store open for reading all the while.
 
@@ -31,6 +31,18 @@ struct Said {
     sequence: u64,
     text: String,
     thread: &'static str,
+    /// What its text and thread were, each with the number of the text that was the newest one of all then.
+    versions: Vec<(u64, String, &'static str)>,
+}
+
+impl Said {
+    /// The message as it was when a text was the newest one.
+    fn as_of(mut self, made: u64) -> Self {
+        self.versions.retain(|version| version.0 <= made);
+        let (_, text, thread) = self.versions.last().unwrap().clone();
+        (self.text, self.thread) = (text, thread);
+        self
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -222,6 +234,53 @@ impl World {
         });
     }
 
+    /// A copy up to a message: those before it in the chat's order, with the texts that they had when the last of them was saved.
+    fn copy_to_message(&mut self, chat: usize) {
+        let source = self.chats[chat].clone();
+        let Some(place) = self.picked(chat).filter(|_| self.chats.len() < 9) else {
+            return;
+        };
+        let told = source.told();
+        let up_to = &source.messages[place].id;
+        let end = told.iter().position(|(id, ..)| id == up_to).unwrap();
+        let kept = |id: &str| told[..=end].iter().any(|(kept, ..)| kept == id);
+        let mut messages = source.messages.clone();
+        messages.retain(|said| kept(&said.id));
+        let latest = messages.iter().map(|said| said.origin).max().unwrap();
+        let session = self.store.find_session(&source.id).unwrap().id;
+        let options = CopySession {
+            up_to_message: Some(up_to.clone()),
+            ..CopySession::default()
+        };
+        let copied = self.store.copy_session(session, &options).unwrap();
+        let id = copied.session.id.to_string();
+        let filter = MessageFilter::default();
+        let told = self.store.chats().get_messages(&id, &filter).unwrap();
+        assert_eq!(told.len(), messages.len(), "copied up to {up_to}");
+        let mut messages: Vec<Said> = messages.into_iter().map(|it| it.as_of(latest)).collect();
+        for said in &mut messages {
+            let content = props(&said.text);
+            let same = told.iter().find(|message| message.props == content);
+            said.id = same
+                .unwrap_or_else(|| panic!("{said:?} is not in {told:?}"))
+                .message_id
+                .clone();
+        }
+        let last = messages.iter().map(|it| it.sequence).max().unwrap_or(0);
+        let of_copy = copied.instances.first().map(|copied| copied.instance.id);
+        let new = || self.store.create_instance(copied.session.id, "lead", None);
+        self.chats.push(Known {
+            id,
+            messages,
+            last: last + 1000,
+            free_ids: Vec::new(),
+            is_deleted: false,
+            instance: of_copy.unwrap_or_else(|| new().unwrap().id),
+            history: Vec::new(),
+            is_frozen: true,
+        });
+    }
+
     fn save(&mut self, chat: usize) {
         if self.chats[chat].is_frozen {
             return;
@@ -248,6 +307,7 @@ impl World {
                 sequence,
                 text: text.clone(),
                 thread,
+                versions: vec![(self.made, text.clone(), thread)],
             });
             new.push(ChatMessage {
                 message_id: id,
@@ -296,6 +356,7 @@ impl World {
             updates = updates.with("sequence", RawJson::from_value(&to).unwrap());
             said.sequence = to;
         }
+        said.versions.push((self.made, text.clone(), said.thread));
         said.text = text;
         let id = said.id.clone();
         let answer = self.store.chats().update_message(&id, &updates).unwrap();
@@ -551,7 +612,7 @@ fn goes_through(seed: u64) {
     world.begin();
     for round in 0..60 {
         let chat = world.numbers.below(world.chats.len());
-        let what = world.numbers.below(105);
+        let what = world.numbers.below(112);
         let is_deleted = world.chats[chat].is_deleted;
         let done = match what {
             0..3 => {
@@ -598,6 +659,10 @@ fn goes_through(seed: u64) {
             90..95 => {
                 world.copy(chat);
                 "copy"
+            }
+            105..112 => {
+                world.copy_to_message(chat);
+                "copy up to a message"
             }
             _ => {
                 world.copy_to_point(chat);

@@ -447,6 +447,11 @@ export interface CopySession {
   name?: string | undefined;
   /** The title of the copy; left out takes the source's. */
   title?: string | undefined;
+  /**
+   * The id of the last message to copy of the session's chat; left out copies all of it. Not together with
+   * `up_to_sequence`.
+   */
+  upToMessage?: string | undefined;
   /** The last sequence to copy of the root instance's context; left out copies all of it. */
   upToSequence?: number | undefined;
 }

@@ -22,6 +22,27 @@ describe.each(places)("chats $name", ({ fresh }) => {
     expect(await chats.countMessages("chat_1")).toBe(0);
   });
 
+  test("a chat is copied up to any of its messages, without an agent", async () => {
+    const store = await fresh();
+    const { chats } = store;
+    const { chatId } = await chats.create({ assistantId: "travel" });
+    const messages = ["a", "b", "c"].map((content) => ({ messageId: `m-${content}`, ...text(content) }));
+    await chats.saveMessages(chatId, messages);
+    const copied = async (upToMessage: string) => (await store.copySession(chatId, { upToMessage })).session.id;
+    const said = async (id: string) => (await chats.getMessages(id)).map(({ props }) => props.content).join("");
+    expect(await said(await copied("m-a"))).toBe("a");
+    const copy = await copied("m-b");
+    await chats.saveMessages(copy, [text("else")]);
+    await chats.deleteMessages(chatId, ["m-a"]);
+    expect([await said(copy), await said(chatId), await said(await copied("m-b"))]).toEqual(["abelse", "bc", "b"]);
+    expect((await failure(store.copySession(chatId, { upToMessage: "m-a" }), "not_found")).message).toBe(
+      `the chat of session ${chatId} has no message "m-a", or it was deleted`,
+    );
+    await failure(store.copySession(chatId, { upToMessage: "m-b", upToSequence: 0 }), "invalid_input");
+    await failure(store.copySession(chatId, { upToMessage: 2 } as never), "invalid_input");
+    expect((await store.listSessions({ limit: 100 })).items).toHaveLength(4);
+  });
+
   test("a chat is made, found, changed and deleted, with every field", async () => {
     const { chats } = await fresh();
     const made = await chats.create({

@@ -56,6 +56,10 @@ const TRIALS: Record<string, Trial> = {
     after: "for (const { role, props } of await store.chats.getMessages(chat.chatId)) console.log(role, props.content);",
     says: "user Oslo, please.\nassistant By train?\n",
   },
+  "store-sessions.ts: copySession": {
+    after: "for (const { role, props } of await store.chats.getMessages(session.id)) console.log(role, props.content);",
+    says: "user Oslo, please.\n",
+  },
   "store.ts: backup": {
     after: "console.log(segmentsCopied, lastPosition > 0, (await open('runlog-backup', { mode: 'readOnly' })).recovery.clean);",
     says: "1 false false\n",

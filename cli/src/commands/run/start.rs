@@ -6,6 +6,7 @@ use runlog::{
     AgentInstance, ErrorKind, NewMessage, NewRun, NewSession, RawJson, Run, RunStatus, Session,
     blocking::{RunRecorder, Store},
     runs::{Continuation, Dangling, MAX_TOTAL_STEPS_PER_RUN, ResumeOptions},
+    sessions::CopySession,
 };
 
 use super::{agents::check_project, args::Args};
@@ -122,7 +123,12 @@ pub(super) fn start(store: &Store, source: Source, args: &Args, json: bool) -> R
         Source::New(project) => return new(store, args, project),
         Source::Paused(session, run) => return resume(store, session, &run, args, json),
         Source::Session(source) if args.copy.is_some() => {
-            let copied = copy::copy(store, &source, args.to_point, args.name.clone());
+            let options = CopySession {
+                up_to_sequence: args.to_point,
+                name: args.name.clone(),
+                ..CopySession::default()
+            };
+            let copied = copy::copy(store, &source, &options);
             let copied = copied.map_err(|failure| taken(store, args, failure))?;
             if !json {
                 copy::note_same(&copy::same_copies(store, &source, &copied)?);

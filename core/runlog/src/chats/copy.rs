@@ -1,20 +1,13 @@
 //! The part of a chat that a copy of its session contains: messages and steps, up to the point of the copy.
 
 use runlog_log::{Direction, Expected, Op, ReadOptions, Record, Sequence};
-use runlog_model::{ChatEvent, ChatRole, EncodedEvent, SessionId};
+use runlog_model::{ChatEvent, ChatRole, EncodedEvent, RawJson, SessionId, Updates, id_in_copy};
 
+use super::copy_end::{ChatEnd, MessageEnd, Point};
 use crate::{Result, Store, kernel::records::chat_stream};
 
 /// How many records are read at a time around the point of a copy.
 const FEW: u64 = 32;
-
-/// The point up to which a session is copied: the positions of the last context event that is copied, and of the first
-/// that isn't.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Point {
-    pub(crate) last: u64,
-    pub(crate) next: Option<u64>,
-}
 
 /// A chat to copy: its own stream, up to a sequence.
 #[derive(Debug)]
@@ -22,8 +15,8 @@ pub(crate) struct CopiedChat {
     source: SessionId,
     copy: SessionId,
     at: Sequence,
-    /// Marks for the copy's fold that the events before it are another chat's.
-    mark: EncodedEvent,
+    /// The first events of its own, of which the first marks for its fold that those before it are another chat's.
+    own: Vec<EncodedEvent>,
     /// When the last copied message was saved.
     pub(crate) last_message_at_ms: Option<u64>,
 }
@@ -33,23 +26,22 @@ impl Store {
     ///
     /// Up to a point, this is everything that was saved before the first event that isn't copied, without the requests
     /// that began after the last event that is. (A request's answer is saved at its end, after the context events of
-    /// its work.)
+    /// its work.) Without an end, it is all of it.
     pub(crate) async fn chat_to_copy(
         &self,
         source: SessionId,
         copy: SessionId,
         chat_id: String,
-        point: Option<Point>,
+        end: Option<&ChatEnd>,
     ) -> Result<Option<CopiedChat>> {
         let Some(info) = self.backend().stream(chat_stream(source)).await? else {
             return Ok(None);
         };
-        let at = match point {
-            Some(point) => {
-                self.saved_by_then(source, info.last_sequence, point)
-                    .await?
-            }
-            None => info.last_sequence,
+        let last = info.last_sequence;
+        let at = match end {
+            Some(ChatEnd::Point(point)) => self.saved_by_then(source, last, *point).await?,
+            Some(ChatEnd::Message(end)) => end.at,
+            None => last,
         };
         if at == Sequence::ZERO {
             return Ok(None);
@@ -57,18 +49,22 @@ impl Store {
         let mark = ChatEvent::Copied {
             session_id: copy,
             chat_id,
-        }
-        .encode()?;
-        let last_message_at_ms = if point.is_some() {
-            self.last_message_at_ms(source, at).await?
-        } else {
-            None
         };
+        let mut own = vec![mark.encode()?];
+        let mut last_message_at_ms = None;
+        if let Some(end) = end {
+            last_message_at_ms = self.last_message_at_ms(source, at).await?;
+            if let ChatEnd::Message(end) = end {
+                for event in of_message_end(end, copy, self.backend().now_ms())? {
+                    own.push(event.encode()?);
+                }
+            }
+        }
         Ok(Some(CopiedChat {
             source,
             copy,
             at,
-            mark,
+            own,
             last_message_at_ms,
         }))
     }
@@ -145,10 +141,29 @@ impl CopiedChat {
             Op::Append {
                 stream: child,
                 expected: Expected::Last(self.at),
-                records: vec![self.mark.record()],
+                records: self.own.iter().map(EncodedEvent::record).collect(),
             },
         ]
     }
+}
+
+/// The events of a copy that leave out messages which the copied part has, and put others in their places.
+fn of_message_end(end: &MessageEnd, copy: SessionId, now_ms: u64) -> Result<Vec<ChatEvent>> {
+    let mut events = Vec::new();
+    for ids in end.left_out.chunks(ChatEvent::DELETED_TOGETHER_MAX) {
+        events.push(ChatEvent::MessagesDeleted {
+            message_ids: ids.iter().map(|id| id_in_copy(copy.0, id)).collect(),
+            at_ms: now_ms,
+        });
+    }
+    for moved in &end.moved {
+        events.push(ChatEvent::MessageUpdated {
+            message_id: id_in_copy(copy.0, &moved.id),
+            at_ms: moved.updated_at_ms,
+            updates: Updates::new().with("sequence", RawJson::from_value(&moved.sequence)?),
+        });
+    }
+    Ok(events)
 }
 
 /// The role of the message that a record saves; `None` for other records.

@@ -7,6 +7,7 @@
 mod buffered;
 mod cache;
 mod copy;
+mod copy_end;
 mod delegation;
 mod draft;
 mod dropped;
@@ -33,7 +34,8 @@ mod store;
 mod taken_ids;
 mod write;
 
-pub(crate) use copy::{CopiedChat, Point};
+pub(crate) use copy::CopiedChat;
+pub(crate) use copy_end::{ChatEnd, Point};
 pub use delegation::DelegateOptions;
 pub use draft::RequestDraft;
 pub use ending::RequestEnd;

@@ -13,9 +13,10 @@ use crate::{
     kernel::records::context_stream,
     kernel::{
         catalog::{Change, Guard},
-        lookup::{check_free, live_session, root_instance},
+        lookup::{check_free, live_session},
         new_session::NewSession,
     },
+    sessions::cut::{Cut, Written},
     transcripts::keep::{Aside, aside_stream, envelope_matches},
 };
 
@@ -46,6 +47,8 @@ const ATTEMPTS_MAX: u32 = 100;
 pub struct CopySession {
     /// The last sequence to copy of the root instance's context; `None` copies all of it.
     pub up_to_sequence: Option<u64>,
+    /// The id of the last message to copy of the session's chat; `None` copies all of it. Not together with `up_to_sequence`.
+    pub up_to_message: Option<String>,
     /// The external name of the copy.
     pub name: Option<String>,
     /// The title of the copy; `None` takes the source's.
@@ -84,10 +87,15 @@ impl Store {
     /// empty then is copied if it was created before the last event that is, or one below it had written something. The chat is copied as it was before the first event that isn't
     /// copied, without the requests that began after the last event that is; the aside is copied up to the same event.
     ///
+    /// Up to a message, the chat has the messages up to this one, in the chat's order, but for those that were deleted since. Their
+    /// texts are those that they had when the message was saved, and so are steps and requests. An answer is copied with the
+    /// rest of its request, a user's message without the request that it began. Contexts and aside are copied as they were before the
+    /// first record of the chat that isn't copied.
+    ///
     /// # Errors
-    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or a point is given and it has no
-    /// instance;
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the root's context ends before the point;
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, or a sequence is given and it has no
+    /// instance, or a message that isn't in its chat;
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the root's context ends before the sequence, or both are given;
     /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when the name is taken; [`Conflict`](crate::ErrorKind::Conflict) when it
     /// was truncated again and again meanwhile.
     pub async fn copy_session(
@@ -126,10 +134,13 @@ impl Store {
                 Ok::<_, Error>((session, instances))
             })
             .await??;
-        let cut = match options.up_to_sequence {
-            Some(up_to) => Some(self.cut_at(source, up_to).await?),
-            None => None,
-        };
+        let cut = self
+            .cut_of(
+                source,
+                options.up_to_sequence,
+                options.up_to_message.as_deref(),
+            )
+            .await?;
         let mut session = self.copy_of(&original, options);
         session.check()?;
         let lasts = self.lasts_at(&instances, cut.as_ref()).await?;
@@ -139,10 +150,9 @@ impl Store {
             .name
             .clone()
             .unwrap_or_else(|| session.id.to_string());
-        let chat = self
-            .chat_to_copy(source, session.id, chat_id, point)
-            .await?;
-        if let Some(fields) = session.chat.as_mut().filter(|_| point.is_some()) {
+        let end = cut.as_ref().map(|cut| &cut.chat);
+        let chat = self.chat_to_copy(source, session.id, chat_id, end).await?;
+        if let Some(fields) = session.chat.as_mut().filter(|_| cut.is_some()) {
             fields.last_message_at_ms = chat.as_ref().and_then(|chat| chat.last_message_at_ms);
         }
         let mut ops = forks_of(&copied, &lasts);
@@ -286,36 +296,6 @@ impl Store {
         }
     }
 
-    /// The instance that is cut, with the sequence and the time of the cut.
-    async fn cut_at(&self, session: SessionId, up_to: u64) -> Result<Cut> {
-        let root = self
-            .shared
-            .catalog
-            .with_state(|catalog| root_instance(catalog, session))?;
-        let contexts = self.contexts();
-        let last = contexts.last_sequence(root.id).await?;
-        if up_to > last {
-            return Err(Error::invalid(format!(
-                "the context of session {session} ends at sequence {last}, before {up_to}; copy up to at most {last}"
-            )));
-        }
-        let event = contexts.event(root.id, up_to).await?;
-        let next = contexts.event(root.id, up_to + 1).await;
-        let next = next.map_err(|error| needs_next(error, up_to))?;
-        let next = next.map(|event| event.position);
-        let point = Point {
-            last: event.as_ref().map_or(0, |event| event.position),
-            next,
-        };
-        let time_ms = event.map_or(root.created_at_ms, |event| event.created_at_ms);
-        Ok(Cut {
-            instance: root.id,
-            up_to,
-            time_ms,
-            point,
-        })
-    }
-
     /// The last sequence to copy of each instance's context.
     async fn lasts_at(
         &self,
@@ -329,7 +309,10 @@ impl Store {
                 continue;
             };
             let last = match cut {
-                Some(cut) if cut.instance == instance.id => Sequence(cut.up_to),
+                Some(Cut {
+                    root: Some((root, up_to)),
+                    ..
+                }) if *root == instance.id => *up_to,
                 Some(Cut {
                     point:
                         Point {
@@ -376,7 +359,7 @@ impl Store {
         }
         for source in instances {
             let was_there = cut.is_none_or(|cut| {
-                source.id == cut.instance
+                cut.root.is_some_and(|(root, _)| root == source.id)
                     || wrote(&source.id)
                     || above_writers.contains(&source.id)
                     || cut.is_before(source, lasts.get(&source.id))
@@ -427,33 +410,6 @@ fn forks_of(copies: &[CopiedInstance], lasts: &HashMap<InstanceId, Written>) -> 
     written.map(fork).collect()
 }
 
-/// How far a context is copied.
-struct Written {
-    last: Sequence,
-    /// Whether there is more that isn't copied.
-    is_more: bool,
-}
-
-/// The point up to which a session is copied.
-struct Cut {
-    instance: InstanceId,
-    up_to: u64,
-    time_ms: u64,
-    point: Point,
-}
-
-impl Cut {
-    /// Whether an instance that wrote nothing before the cut was there. Its creation is compared by the clock, since a copy's
-    /// instances are listed long after what they share was written.
-    fn is_before(&self, instance: &AgentInstance, written: Option<&Written>) -> bool {
-        // One that wrote only after the cut must have an earlier creation time, not the same.
-        match written {
-            Some(written) if written.is_more => instance.created_at_ms < self.time_ms,
-            _ => instance.created_at_ms <= self.time_ms,
-        }
-    }
-}
-
 impl Guard {
     /// The catalog precondition of creating this session.
     pub(crate) fn of_new(new: &NewSession) -> Self {
@@ -463,16 +419,4 @@ impl Guard {
             Self::Any
         }
     }
-}
-
-/// The error for an event that can't be read, though it is the first one behind the part that is wanted.
-pub(super) fn needs_next(error: Error, last: u64) -> Error {
-    if error.kind() != ErrorKind::Damaged || last == 0 {
-        return error;
-    }
-    let message = format!(
-        "{error}; its place says how far the sub-agents were at {last}, so that {} is the last point that can be asked for",
-        last - 1
-    );
-    Error::damaged(message)
 }

@@ -4,6 +4,7 @@
 //! session or instance itself. Its fold is in memory; periodic checkpoints of the fold make opening fast.
 
 mod copy;
+mod cut;
 mod start;
 mod truncate;
 

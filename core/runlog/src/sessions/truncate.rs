@@ -8,7 +8,7 @@ use std::{
 use runlog_log::{Expected, Op, Sequence};
 use runlog_model::{AgentInstance, SessionId};
 
-use super::copy::needs_next;
+use super::cut::needs_next;
 use crate::{Result, Store, kernel::records::context_stream, transcripts::keep::aside_stream};
 
 impl Store {

@@ -1,0 +1,326 @@
+//! Copies of a session up to a message of its chat, on memory and on disk: a user's next try, from any message on.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "in a test, a panic is the report"
+)]
+
+mod both;
+
+use runlog::{
+    ErrorKind, NewMessage, RawJson, blocking,
+    chats::{
+        Chat, ChatMessage, ChatRole, ListRequests, ListSteps, MessageFilter, NewRequest,
+        RequestEnd, RequestStatus, StepType, Updates,
+    },
+    sessions::{CopiedSession, CopySession},
+};
+
+both! {
+    a_chat_without_agents_is_copied_up_to_any_message
+    an_answer_is_copied_with_its_request_and_a_question_without
+    what_agents_wrote_is_copied_up_to_the_message
+    an_answer_that_grew_while_another_one_was_sent_is_copied_whole
+    deleted_messages_do_not_come_back_and_redacted_ones_neither
+    messages_in_another_order_are_copied_in_that_order
+    a_copy_is_copied_up_to_a_message_that_it_has_of_its_source
+    a_message_that_is_not_there_is_refused_and_nothing_is_made
+    an_answer_that_was_interrupted_is_gone_on_with_in_the_copy
+}
+
+fn text(role: ChatRole, content: &str) -> ChatMessage {
+    ChatMessage::text(role, content)
+}
+
+/// A chat "c".
+fn begun(store: &blocking::Store) {
+    let chat = Chat {
+        chat_id: "c".into(),
+        ..Chat::new("travel")
+    };
+    store.chats().create_chat(chat).unwrap();
+}
+
+fn said(store: &blocking::Store, chat: &str) -> Vec<String> {
+    let messages = store.chats().get_messages(chat, &MessageFilter::default());
+    let content = |message: ChatMessage| {
+        let props: serde_json::Value = message.props.to_value().unwrap();
+        props["content"].as_str().unwrap().to_owned()
+    };
+    messages.unwrap().into_iter().map(content).collect()
+}
+
+/// The id of the message that says this.
+fn id_of(store: &blocking::Store, chat: &str, content: &str) -> String {
+    let at = said(store, chat).iter().position(|one| one == content);
+    let messages = store.chats().get_messages(chat, &MessageFilter::default());
+    messages.unwrap()[at.unwrap()].message_id.clone()
+}
+
+fn copied(store: &blocking::Store, chat: &str, up_to: &str) -> CopiedSession {
+    let source = store.find_session(chat).unwrap().id;
+    let options = CopySession {
+        up_to_message: Some(id_of(store, chat, up_to)),
+        ..CopySession::default()
+    };
+    store.copy_session(source, &options).unwrap()
+}
+
+fn fork(store: &blocking::Store, chat: &str, up_to: &str) -> String {
+    copied(store, chat, up_to).session.id.to_string()
+}
+
+/// A request with an answer, in the chat "c".
+fn asked(store: &blocking::Store, question: &str, answers: &[&str]) {
+    let (chats, new) = (store.chats(), NewRequest::new("travel"));
+    let question = text(ChatRole::User, question);
+    let mut request = chats.begin_request("c", new, question).unwrap();
+    let input = RawJson::parse(r#"{"messages":[]}"#).unwrap();
+    let step = request.start_step(StepType::Llm, input).unwrap();
+    for answer in answers {
+        request.send(text(ChatRole::Assistant, answer)).unwrap();
+    }
+    request.complete_step(&step, None).unwrap();
+    request.finish(RequestEnd::Completed).unwrap();
+}
+
+fn steps(store: &blocking::Store, chat: &str) -> usize {
+    let of_chat = ListSteps {
+        chat_id: Some(chat.into()),
+        ..ListSteps::default()
+    };
+    store.chats().list_steps(&of_chat).unwrap().items.len()
+}
+
+/// The requests of a chat that aren't over.
+fn unfinished(store: &blocking::Store, chat: &str) -> usize {
+    let of_chat = ListRequests {
+        chat_id: Some(chat.into()),
+        ..ListRequests::default()
+    };
+    store.chats().list_requests(&of_chat).unwrap().items.len()
+}
+
+fn a_chat_without_agents_is_copied_up_to_any_message(store: &blocking::Store) {
+    begun(store);
+    let all = ["a", "b", "c", "d", "e"];
+    let roles = [ChatRole::User, ChatRole::Assistant];
+    for (content, role) in all.iter().zip(roles.into_iter().cycle()) {
+        let message = vec![text(role, content)];
+        store.chats().save_messages("c", message).unwrap();
+    }
+    for (count, content) in (1..).zip(all) {
+        let copy = fork(store, "c", content);
+        assert_eq!(said(store, &copy), all[..count], "up to {content}");
+        let chat = store.chats().get_chat(&copy).unwrap().unwrap();
+        assert!(chat.last_message_at_ms.is_some());
+        let next = vec![text(ChatRole::User, "else")];
+        let saved = store.chats().save_messages(&copy, next).unwrap();
+        assert_eq!(saved[0].sequence, count as u64 + 1);
+    }
+    assert_eq!(said(store, "c"), all);
+}
+
+fn an_answer_is_copied_with_its_request_and_a_question_without(store: &blocking::Store) {
+    begun(store);
+    asked(store, "first", &["one", "two", "three"]);
+    asked(store, "second", &["four"]);
+    let of = |up_to: &str| {
+        let copy = fork(store, "c", up_to);
+        let requests = unfinished(store, &copy);
+        (said(store, &copy), steps(store, &copy), requests)
+    };
+    let all = ["first", "one", "two", "three", "second", "four"];
+    let wanted = |count: usize, steps| {
+        (
+            all[..count].iter().map(|it| (*it).to_owned()).collect(),
+            steps,
+            0,
+        )
+    };
+    assert_eq!(of("first"), wanted(1, 0));
+    assert_eq!(
+        of("one"),
+        wanted(2, 1),
+        "the request was answered, whatever is left out"
+    );
+    assert_eq!(of("two"), wanted(3, 1));
+    assert_eq!(of("three"), wanted(4, 1));
+    assert_eq!(of("second"), wanted(5, 1));
+    assert_eq!(of("four"), wanted(6, 2));
+    let copy = fork(store, "c", "one");
+    let answer = &store
+        .chats()
+        .get_messages(&copy, &MessageFilter::default())
+        .unwrap()[1];
+    let request = answer.request_id.clone().unwrap();
+    let request = store.chats().get_request(&request).unwrap().unwrap();
+    assert_eq!(request.status, RequestStatus::Completed);
+}
+
+fn what_agents_wrote_is_copied_up_to_the_message(store: &blocking::Store) {
+    begun(store);
+    let session = store.find_session("c").unwrap().id;
+    let lead = store.create_instance(session, "lead", None).unwrap();
+    let context = store.context(lead.id).unwrap();
+    for round in ["1", "2"] {
+        let question = text(ChatRole::User, &format!("asked {round}"));
+        let mut request = store
+            .chats()
+            .begin_request("c", NewRequest::new("travel"), question)
+            .unwrap();
+        context.append_message(NewMessage::user("asked")).unwrap();
+        context
+            .append_message(NewMessage::assistant("answered"))
+            .unwrap();
+        let answer = text(ChatRole::Assistant, &format!("answered {round}"));
+        request.send(answer).unwrap();
+        request.finish(RequestEnd::Completed).unwrap();
+    }
+    let of = |up_to: &str| {
+        let copy = copied(store, "c", up_to);
+        let copied = &copy.instances[0];
+        assert_eq!(copied.source, lead.id);
+        let context = store.context(copied.instance.id).unwrap();
+        context.get_last_sequence().unwrap()
+    };
+    assert_eq!(
+        ["asked 1", "answered 1", "asked 2", "answered 2"].map(of),
+        [0, 2, 2, 4]
+    );
+}
+
+fn an_answer_that_grew_while_another_one_was_sent_is_copied_whole(store: &blocking::Store) {
+    begun(store);
+    let (chats, new) = (store.chats(), NewRequest::new("travel"));
+    let question = text(ChatRole::User, "both?");
+    let mut request = chats.begin_request("c", new, question).unwrap();
+    let answer = request.send(text(ChatRole::Assistant, "By ")).unwrap();
+    request.flush().unwrap();
+    request.send(text(ChatRole::Assistant, "By ship.")).unwrap();
+    request.flush().unwrap();
+    request.append(&answer, "train.").unwrap();
+    request.finish(RequestEnd::Completed).unwrap();
+    let copy = fork(store, "c", "By train.");
+    assert_eq!(said(store, &copy), ["both?", "By train."]);
+    assert_eq!(unfinished(store, &copy), 0);
+}
+
+fn deleted_messages_do_not_come_back_and_redacted_ones_neither(store: &blocking::Store) {
+    begun(store);
+    let chats = store.chats();
+    for content in ["a", "b", "c", "d", "e"] {
+        let message = vec![text(ChatRole::User, content)];
+        chats.save_messages("c", message).unwrap();
+    }
+    let [a, b, d] = ["a", "b", "d"].map(|content| id_of(store, "c", content));
+    let changed = Updates::parse(r#"{"props":{"content":"A"}}"#).unwrap();
+    chats.update_message(&a, &changed).unwrap();
+    chats.delete_messages("c", &[&b]).unwrap();
+    chats.redact_message(&d, "asked for").unwrap();
+    // Its text is that of the moment; what was deleted then and since is gone.
+    assert_eq!(said(store, &fork(store, "c", "c")), ["a", "c"]);
+    assert_eq!(said(store, &fork(store, "c", "e")), ["a", "c", "e"]);
+    assert_eq!(said(store, "c"), ["A", "c", "e"]);
+}
+
+fn messages_in_another_order_are_copied_in_that_order(store: &blocking::Store) {
+    begun(store);
+    let at = |sequence, content: &str| ChatMessage {
+        sequence,
+        ..text(ChatRole::User, content)
+    };
+    for (sequence, content) in [(30, "c"), (10, "a"), (40, "d"), (20, "b")] {
+        let message = vec![at(sequence, content)];
+        store.chats().save_messages("c", message).unwrap();
+    }
+    assert_eq!(said(store, "c"), ["a", "b", "c", "d"]);
+    for (count, content) in (1..).zip(["a", "b", "c", "d"]) {
+        let copy = fork(store, "c", content);
+        assert_eq!(said(store, &copy), ["a", "b", "c", "d"][..count]);
+    }
+    // One that was moved since.
+    let first = id_of(store, "c", "a");
+    let moved = Updates::parse(r#"{"sequence":35}"#).unwrap();
+    store.chats().update_message(&first, &moved).unwrap();
+    assert_eq!(said(store, &fork(store, "c", "a")), ["b", "c", "a"]);
+    assert_eq!(said(store, &fork(store, "c", "c")), ["b", "c"]);
+}
+
+fn a_copy_is_copied_up_to_a_message_that_it_has_of_its_source(store: &blocking::Store) {
+    begun(store);
+    asked(store, "first", &["one", "two"]);
+    asked(store, "second", &["three"]);
+    let copy = fork(store, "c", "second");
+    let next = vec![text(ChatRole::Assistant, "three, else")];
+    store.chats().save_messages(&copy, next).unwrap();
+    let gone = id_of(store, &copy, "first");
+    store.chats().delete_messages(&copy, &[&gone]).unwrap();
+    let of = |up_to: &str| said(store, &fork(store, &copy, up_to));
+    assert_eq!(of("one"), ["one"]);
+    assert_eq!(of("second"), ["one", "two", "second"]);
+    assert_eq!(of("three, else"), ["one", "two", "second", "three, else"]);
+    assert_eq!(steps(store, &fork(store, &copy, "one")), 1);
+    assert_eq!(unfinished(store, &fork(store, &copy, "one")), 0);
+}
+
+fn a_message_that_is_not_there_is_refused_and_nothing_is_made(store: &blocking::Store) {
+    begun(store);
+    asked(store, "first", &["one"]);
+    let other = Chat {
+        chat_id: "other".into(),
+        ..Chat::new("travel")
+    };
+    store.chats().create_chat(other).unwrap();
+    let source = store.find_session("c").unwrap().id;
+    let elsewhere = text(ChatRole::User, "x");
+    let elsewhere = store
+        .chats()
+        .save_messages("other", vec![elsewhere])
+        .unwrap();
+    let deleted = id_of(store, "c", "one");
+    store.chats().delete_messages("c", &[&deleted]).unwrap();
+    for id in ["nobody", "", &elsewhere[0].message_id, &deleted] {
+        let options = CopySession {
+            up_to_message: Some(id.into()),
+            ..CopySession::default()
+        };
+        let error = store.copy_session(source, &options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{id:?}");
+        let text = error.to_string();
+        assert!(
+            text.contains(&format!("session {source} has no message {id:?}")),
+            "{text}"
+        );
+    }
+    let both = CopySession {
+        up_to_sequence: Some(0),
+        up_to_message: Some(id_of(store, "c", "first")),
+        ..CopySession::default()
+    };
+    let error = store.copy_session(source, &both).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    let sessions = store.list_sessions(&Default::default()).unwrap().items;
+    assert_eq!(sessions.len(), 2);
+}
+
+fn an_answer_that_was_interrupted_is_gone_on_with_in_the_copy(store: &blocking::Store) {
+    begun(store);
+    let (chats, new) = (store.chats(), NewRequest::new("travel"));
+    let question = text(ChatRole::User, "go");
+    let mut request = chats.begin_request("c", new, question).unwrap();
+    let input = RawJson::parse(r#"{"messages":[]}"#).unwrap();
+    request.start_step(StepType::Llm, input).unwrap();
+    request.send(text(ChatRole::Assistant, "so far")).unwrap();
+    request.finish(RequestEnd::Interrupted).unwrap();
+    let next = vec![text(ChatRole::User, "never mind")];
+    chats.save_messages("c", next).unwrap();
+    let copy = fork(store, "c", "so far");
+    assert_eq!(said(store, &copy), ["go", "so far"]);
+    let resumption = chats.resume(&copy).unwrap().unwrap();
+    let mut request = chats.go_on(&resumption).unwrap();
+    request.finish(RequestEnd::Completed).unwrap();
+    assert!(chats.resume(&copy).unwrap().is_none());
+    assert!(chats.resume("c").unwrap().is_some());
+}
