@@ -326,18 +326,6 @@ fn a_chat_is_shown_with_its_messages_deleted_and_had_back() {
     assert_eq!(ids(&[&last[..], &["--cursor", &next]].concat()).0, "m3,m2");
     assert_eq!(ids(&[&last[..], &["--start-after", "m2"]].concat()).0, "m1");
     assert_eq!(ids(&[&last[..], &["--role", "assistant"]].concat()).0, "");
-    let said = place.expect(0, &["copy", "a", "--to-message", "m2", "--name", "a2"]);
-    assert!(said.out.contains("and its chat"), "{}", said.out);
-    assert_eq!(
-        ids(&["chat", "messages", "a2", "--json"])
-            .0
-            .split(',')
-            .count(),
-        2
-    );
-    let unknown = ["copy", "a", "--to-message", "m9"];
-    assert_eq!(error(&place, 4, &unknown), "not_found");
-    place.expect(2, &["copy", "a", "--to-message", "m2", "--to-point", "1"]);
     let other = ["chat", "messages", "b", "--cursor", &next];
     assert_eq!(error(&place, 2, &other), "invalid_input");
     narrow(&place.expect(0, &["chat", "show", "a"]));
@@ -368,6 +356,19 @@ fn a_chat_is_shown_with_its_messages_deleted_and_had_back() {
         "already_exists"
     );
     assert_eq!(ids(&["chat", "messages", "a", "-n", "1", "--json"]).0, "m1");
+
+    let said = place.expect(0, &["copy", "a", "--to-message", "m2", "--name", "a2"]);
+    assert!(said.out.contains("and its chat"), "{}", said.out);
+    assert_eq!(
+        ids(&["chat", "messages", "a2", "--json"])
+            .0
+            .split(',')
+            .count(),
+        2
+    );
+    let unknown = ["copy", "a", "--to-message", "m9"];
+    assert_eq!(error(&place, 3, &unknown), "not_found");
+    place.expect(2, &["copy", "a", "--to-message", "m2", "--to-point", "1"]);
 }
 
 #[test]

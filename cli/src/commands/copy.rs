@@ -173,6 +173,8 @@ pub(crate) fn check_has_agent(store: &Store, session: &Session) -> Result<()> {
 pub(crate) fn point_error(error: runlog::Error, session: &Session) -> Failure {
     match error.kind() {
         ErrorKind::InvalidInput => Failure::usage(error.to_string()),
+        // It names the session.
+        ErrorKind::NotFound => Failure::from(error),
         _ => Failure::from(error).about(format!("session {}", session.id)),
     }
 }
