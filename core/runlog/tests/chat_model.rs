@@ -37,7 +37,7 @@ struct Said {
 
 impl Said {
     /// The message as it was when a text was the newest one.
-    fn as_of(mut self, made: u64) -> Self {
+    fn then_at(mut self, made: u64) -> Self {
         self.versions.retain(|version| version.0 <= made);
         let (_, text, thread) = self.versions.last().unwrap().clone();
         (self.text, self.thread) = (text, thread);
@@ -257,7 +257,7 @@ impl World {
         let filter = MessageFilter::default();
         let told = self.store.chats().get_messages(&id, &filter).unwrap();
         assert_eq!(told.len(), messages.len(), "copied up to {up_to}");
-        let mut messages: Vec<Said> = messages.into_iter().map(|it| it.as_of(latest)).collect();
+        let mut messages: Vec<Said> = messages.into_iter().map(|it| it.then_at(latest)).collect();
         for said in &mut messages {
             let content = props(&said.text);
             let same = told.iter().find(|message| message.props == content);

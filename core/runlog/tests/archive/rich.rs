@@ -247,7 +247,7 @@ fn copies(store: &Store) {
         let options = CopySession {
             name: Some(name.into()),
             up_to_sequence,
-            title: None,
+            ..CopySession::default()
         };
         store.copy_session(source, &options).unwrap().session.id
     };
