@@ -5,6 +5,21 @@ import type { ExportSelection, Imported } from "./generated/types.js";
 import type { Handle } from "./handle.js";
 import { unlessAborted } from "./signals.js";
 
+/** Bytes in memory that nobody else has, as a `Blob` or a `Response` takes them. */
+export type OwnBytes = ReturnType<typeof Uint8Array.from>;
+
+/** A stream of bytes: a `ReadableStream<Uint8Array>`, such as a response's `body`. */
+export interface ByteStream {
+  /** What reads it, and nobody else meanwhile. */
+  getReader(): {
+    read(): Promise<{ done: boolean; value?: Uint8Array | undefined }>;
+    cancel(): Promise<unknown>;
+  };
+}
+
+/** What an archive is read from: all of its bytes, pieces of them, a stream of them, or a `Blob` such as a file that was picked. */
+export type ArchiveSource = Uint8Array | Iterable<Uint8Array> | AsyncIterable<Uint8Array> | ByteStream | { stream(): ByteStream };
+
 /** How to import. */
 export interface ImportOptions {
   /** Whether nothing is written, and it is a `conflict`, where something would be left out. */
@@ -28,14 +43,14 @@ export function selectionOf(what: ExportSelection): ExportSelection {
 }
 
 /** The pieces of an export, which ends when nobody reads it any more. @internal */
-export async function* exported(handle: Handle<StoreCalls>, what: ExportSelection): AsyncGenerator<Uint8Array, void, undefined> {
+export async function* exported(handle: Handle<StoreCalls>, what: ExportSelection): AsyncGenerator<OwnBytes, void, undefined> {
   const made = await handle.made("export", { what: selectionOf(what) });
   const pieces = made.handle<ExportCalls>("the export");
   try {
     for (;;) {
       const piece = await pieces.bytes("next");
       if (piece.length === 0) return;
-      yield piece;
+      yield piece as OwnBytes;
     }
   } finally {
     pieces.release();
@@ -45,7 +60,7 @@ export async function* exported(handle: Handle<StoreCalls>, what: ExportSelectio
 /** Hands an archive over piece by piece, until the store is closed, which `closing` says. @internal */
 export async function imported(
   handle: Handle<StoreCalls>,
-  source: Uint8Array | Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
+  source: ArchiveSource,
   options: ImportPiecesOptions,
   closing: AbortSignal,
 ): Promise<Imported> {
@@ -70,8 +85,33 @@ function piecesOf(source: unknown): Iterable<Uint8Array> | AsyncIterable<Uint8Ar
   // Copied, as all bytes that a call is given; whoever has too many for that gives pieces.
   if (source instanceof Uint8Array) return [new Uint8Array(bytesGiven(source, "an archive"))];
   if (typeof source === "object" && source !== null) {
+    // Before it is iterated over: not every browser can, and an iterator that waits can't be told to stop.
+    if (isStream(source)) return streamed(source);
     if (Symbol.asyncIterator in source) return source as AsyncIterable<Uint8Array>;
     if (Symbol.iterator in source) return source as Iterable<Uint8Array>;
+    if ("stream" in source && typeof source.stream === "function") return piecesOf(source.stream());
   }
-  throw invalid(`an archive must be a Uint8Array, or something that gives Uint8Arrays, not ${shown(source)}`);
+  throw invalid(`an archive must be a Uint8Array, a Blob, or something that gives Uint8Arrays, not ${shown(source)}`);
+}
+
+function isStream(source: object): source is ByteStream {
+  return "getReader" in source && typeof source.getReader === "function";
+}
+
+function streamed(stream: ByteStream): AsyncIterable<Uint8Array> {
+  return {
+    [Symbol.asyncIterator]() {
+      const reader = stream.getReader();
+      return {
+        async next() {
+          const { done, value } = await reader.read();
+          return done ? { done, value: undefined } : { done: false, value: value as Uint8Array };
+        },
+        async return() {
+          await reader.cancel();
+          return { done: true, value: undefined };
+        },
+      };
+    },
+  };
 }

@@ -1,5 +1,13 @@
 import { Agents } from "./agents.js";
-import { type ImportOptions, type ImportPiecesOptions, exported, imported, selectionOf } from "./archives.js";
+import {
+  type ArchiveSource,
+  type ImportOptions,
+  type ImportPiecesOptions,
+  type OwnBytes,
+  exported,
+  imported,
+  selectionOf,
+} from "./archives.js";
 import { type Channel, check, valueOf } from "./binding.js";
 import { Chats } from "./chats.js";
 import { checkFunction, checkLimit, checkText, fieldsOf, objectOf, optionsOf } from "./checks.js";
@@ -350,7 +358,7 @@ export class Store extends StoreSessions implements AsyncDisposable {
    * await pipeline(store.export({ sessions: [session.id] }), createWriteStream("trip.jsonl"));
    * ```
    */
-  export(what: ExportSelection = {}): AsyncIterableIterator<Uint8Array> {
+  export(what: ExportSelection = {}): AsyncIterableIterator<OwnBytes> {
     return exported(this.#handle, what);
   }
 
@@ -373,7 +381,7 @@ export class Store extends StoreSessions implements AsyncDisposable {
 
   /**
    * Takes in what {@link export} or `runlog export` wrote: sessions, runs, chats, flows and definitions with their ids,
-   * sequences and contents. What is there already is left as it is, so that importing twice changes nothing, and a newer
+   * sequences and contents; of bytes, a stream of them such as a response's `body`, or a file that was picked in a browser. What is there already is left as it is, so that importing twice changes nothing, and a newer
    * export adds what is new; a session that went another way since, or was deleted, is left out as a whole, and reported as a conflict. All of it is
    * read before anything is written: pieces are kept in a temporary file until then. Nothing else should write to the store
    * meanwhile. Events tell the times they had; records of streams of your own, a flow's playback, and what is redacted, of which
@@ -389,10 +397,7 @@ export class Store extends StoreSessions implements AsyncDisposable {
    * const { sessions, conflicts } = await store.import(createReadStream("trip.jsonl"));
    * ```
    */
-  async import(
-    source: Uint8Array | Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
-    options: ImportPiecesOptions = {},
-  ): Promise<Imported> {
+  async import(source: ArchiveSource, options: ImportPiecesOptions = {}): Promise<Imported> {
     return await imported(this.#handle, source, options, this.#closing.signal);
   }
 

@@ -65,7 +65,13 @@ describe.each(places)("archives $name", ({ fresh: freshStore }) => {
       for (let at = 0; at < bytes.length; at += 100) yield bytes.subarray(at, at + 100);
     })();
     expect(await third.import(pieces)).toEqual(imported);
-    for (const copy of [one, other, third]) {
+    const ofStream = [new Blob([bytes]), new Blob([bytes]).stream(), new Response(bytes).body as NonNullable<Response["body"]>];
+    const streamed = await Promise.all(ofStream.map(async (source) => {
+      const copy = await empty();
+      expect(await copy.import(source)).toEqual(imported);
+      return copy;
+    }));
+    for (const copy of [one, other, third, ...streamed]) {
       expect((await copy.runs.get(runId))?.summary).toBe("done");
       expect((await copy.chats.getMessages("trip"))[0]?.props).toEqual({ content: "é" });
       expect((await copy.getSession(sessionId))?.name).toBe("work");
@@ -104,6 +110,14 @@ describe.each(places)("archives $name", ({ fresh: freshStore }) => {
     await failure(other.import([] as Uint8Array[]), "invalid_input");
     await failure(other.import("text" as never), "invalid_input");
     await failure(other.import(["text"] as never), "invalid_input");
+    await failure(other.import(new Blob(["text"])), "invalid_input");
+    const broken = new ReadableStream<Uint8Array>({ pull: (controller) => controller.error(new Error("offline")) });
+    await expect(other.import(broken)).rejects.toThrow("offline");
+    expect((await failure(other.import(null as never), "invalid_input")).message).toContain("not null");
+    let why: unknown;
+    const waits = new ReadableStream<Uint8Array>({ cancel: (reason) => void (why = reason ?? "cancelled") });
+    await failure(other.import(waits, { signal: AbortSignal.timeout(20) }), "aborted");
+    await expect.poll(() => why).toBe("cancelled");
     await failure(other.importFrom(await fresh("nothing.jsonl")), "not_found");
     expect(await other.getSession(sessionId)).toBeUndefined();
 
