@@ -11,10 +11,23 @@ export type OwnBytes = ReturnType<typeof Uint8Array.from>;
 /** A stream of bytes: a `ReadableStream<Uint8Array>`, such as a response's `body`. */
 export interface ByteStream {
   /** What reads it, and nobody else meanwhile. */
-  getReader(): {
-    read(): Promise<{ done: boolean; value?: Uint8Array | undefined }>;
-    cancel(): Promise<unknown>;
-  };
+  getReader(): ByteReader;
+}
+
+/** What reads a stream of bytes: a `ReadableStreamDefaultReader<Uint8Array>`. */
+export interface ByteReader {
+  /** The next piece, or that there is none. */
+  read(): Promise<BytesRead>;
+  /** Says that nobody reads it any more. */
+  cancel(): Promise<unknown>;
+}
+
+/** What was read of a stream of bytes. */
+export interface BytesRead {
+  /** Whether it was at its end. */
+  done: boolean;
+  /** The piece. */
+  value?: Uint8Array | undefined;
 }
 
 /** What an archive is read from: all of its bytes, pieces of them, a stream of them, or a `Blob` such as a file that was picked. */
