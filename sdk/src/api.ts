@@ -9,7 +9,7 @@ export { CallFlag, type EventHeads, HeadFlag, type HeadsPage, NO_VALUE, type Sea
 export type { Page, Pages } from "./pages.js";
 export type { Store } from "./store.js";
 export type { StoreSessions } from "./store-sessions.js";
-export type { ArchiveSource, ByteReader, ByteStream, BytesRead, ImportOptions, ImportPiecesOptions, OwnBytes } from "./archives.js";
+export type { ArchiveSource, ByteReader, ByteStream, BytesRead, ImportOptions, ImportPiecesOptions, OwnBytes, StreamedBytes } from "./archives.js";
 export type { LogOptions, SharedStore } from "./store-types.js";
 export type { ProgressOptions } from "./progress.js";
 export type { CopiedSession, Session, SessionChanges, StartedSession } from "./sessions.js";

@@ -31,7 +31,13 @@ export interface BytesRead {
 }
 
 /** What an archive is read from: all of its bytes, pieces of them, a stream of them, or a `Blob` such as a file that was picked. */
-export type ArchiveSource = Uint8Array | Iterable<Uint8Array> | AsyncIterable<Uint8Array> | ByteStream | { stream(): ByteStream };
+export type ArchiveSource = Uint8Array | Iterable<Uint8Array> | AsyncIterable<Uint8Array> | ByteStream | StreamedBytes;
+
+/** What has a stream of its bytes: a `Blob`. */
+export interface StreamedBytes {
+  /** Another stream of all of them with each call. */
+  stream(): ByteStream;
+}
 
 /** How to import. */
 export interface ImportOptions {
