@@ -358,6 +358,36 @@ fn a_flow_of_no_run_is_erased_by_its_id_once_nobody_works_on_it() {
     assert_eq!(store.erase(&what(id)).unwrap().records, 0);
 }
 
+/// A store that had been exported before its flow was erased is as it was after an import of that export.
+#[test]
+fn an_older_export_does_not_bring_the_state_of_an_erased_flow_back() {
+    for records_events in [true, false] {
+        let store = Store::in_memory();
+        let mut flow = FlowRun::create(&store, None).unwrap();
+        let id = flow.run_id();
+        if records_events {
+            let event = format!(
+                r#"{{"type":"agent:text","nodeId":"n","runId":"{id}","timestamp":1,"content":"{SECRET}"}}"#
+            );
+            flow.record(&RuntimeEvent::parse(event).unwrap()).unwrap();
+        }
+        flow.start_agent("n", "s").unwrap();
+        let said = serde_json::json!({ "said": SECRET });
+        flow.finish_node("n", said).unwrap();
+        flow.save_snapshot().unwrap();
+        drop(flow);
+        let older = export(&store);
+        let what = Erase {
+            flows: vec![id],
+            reason: "asked to".to_owned(),
+            ..Erase::default()
+        };
+        store.erase(&what).unwrap();
+        import(&store, &older);
+        assert!(!tells(&store, SECRET), "{records_events}");
+    }
+}
+
 #[test]
 fn many_sessions_are_erased_at_once() {
     const MANY: usize = 5_500;

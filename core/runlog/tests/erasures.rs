@@ -49,6 +49,8 @@ enum Step {
     Backup,
     Reopen,
     Export,
+    KeepExport,
+    ImportKept,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -71,6 +73,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => Just(Step::Backup),
         1 => Just(Step::Reopen),
         2 => Just(Step::Export),
+        2 => Just(Step::KeepExport),
+        2 => Just(Step::ImportKept),
     ]
 }
 
@@ -106,6 +110,8 @@ struct Tried {
     loose: BTreeSet<String>,
     tokens: usize,
     backups: usize,
+    /// An export of some time ago; what was truncated since would be there again with it.
+    kept: Option<Vec<u8>>,
 }
 
 impl Tried {
@@ -120,6 +126,7 @@ impl Tried {
             loose: BTreeSet::new(),
             tokens: 0,
             backups: 0,
+            kept: None,
         }
     }
 
@@ -183,6 +190,14 @@ impl Tried {
                 self.store = Some(Store::open(self.folder.path().join("store")).unwrap());
             }
             Step::Export => self.export(),
+            Step::KeepExport => self.kept = Some(self.exported()),
+            Step::ImportKept => {
+                if let Some(lines) = &self.kept {
+                    import(self.store(), lines);
+                    self.check_no_trace(self.store(), "the import of an older export");
+                    self.check_read(self.store());
+                }
+            }
         }
     }
 
@@ -354,6 +369,7 @@ impl Tried {
                 .truncate_session(self.known[one].id, up_to as u64)
                 .unwrap();
             self.known[one].context.truncate(up_to);
+            self.kept = None;
         }
     }
 
@@ -479,20 +495,24 @@ impl Tried {
         self.check_read(&restored);
     }
 
-    fn export(&self) {
+    fn exported(&self) -> Vec<u8> {
         let mut lines = Vec::new();
         archive::export(self.store(), What::All, &mut |line| {
             lines.extend_from_slice(line);
             Ok::<(), Error>(())
         })
         .unwrap();
+        lines
+    }
+
+    fn export(&self) {
+        let lines = self.exported();
         let mut told = BTreeSet::new();
         add_tokens(&lines, &mut told);
         let told: Vec<_> = told.intersection(&self.gone).collect();
         assert!(told.is_empty(), "in the export: {told:?}");
         let other = Store::in_memory();
-        let mut source = || Ok(Box::new(Cursor::new(lines.clone())) as Box<dyn std::io::BufRead>);
-        archive::import(&other, None, true, &mut source).unwrap();
+        import(&other, &lines);
         self.check_no_trace(&other, "the import");
         self.check_read(&other);
     }
@@ -563,6 +583,11 @@ impl Tried {
             }
         }
     }
+}
+
+fn import(store: &Store, lines: &[u8]) {
+    let mut source = || Ok(Box::new(Cursor::new(lines.to_vec())) as Box<dyn std::io::BufRead>);
+    archive::import(store, None, false, &mut source).unwrap();
 }
 
 /// The positions of the content that has a text. What the store's lists have of it goes with its description.

@@ -40,6 +40,7 @@
 mod ahead;
 mod check;
 mod clock;
+mod erased_states;
 mod export;
 mod import;
 mod lines;

@@ -17,6 +17,7 @@ use runlog_model::{ContextEventKind, kinds};
 
 use super::{
     ImportClock, Imported,
+    erased_states::erased_states,
     lines::{Line, RecordLine, StreamLine},
     lists::{List, timed_meta},
     pending::{Pending, new_record, ops_of, redacted_of},
@@ -61,6 +62,7 @@ pub(super) fn write(
         is_log_time_known,
         envelope: None,
         redacted: None,
+        erased: None,
         imported: Imported::default(),
         changed: HashSet::new(),
     };
@@ -113,6 +115,8 @@ struct Writer<'a> {
     envelope: Option<(StreamId, u64, u64)>,
     /// The same of a redacted record and what came right after it in its stream, until something of another stream comes.
     redacted: Option<(StreamId, u64, u64)>,
+    /// The states that were erased, once that is asked.
+    erased: Option<HashMap<StreamId, Sequence>>,
     imported: Imported,
     changed: HashSet<Group>,
 }
@@ -294,9 +298,10 @@ impl Writer<'_> {
             let found = block_on(self.store.backend().latest_snapshot(line.stream, sequence))?;
             let found = found.filter(|snapshot| snapshot.sequence == sequence);
             // A snapshot of the same sequence is the archive's, or a later one of the store.
-            if found.is_some_and(|it| {
+            let is_there = found.is_some_and(|it| {
                 (it.meta == line.meta && it.payload == line.payload) || it.time_ms >= line.time_ms
-            }) {
+            });
+            if is_there || self.is_erased(line.stream, sequence)? {
                 self.imported.skipped += 1;
                 return Ok(());
             }
@@ -304,6 +309,16 @@ impl Writer<'_> {
         self.imported.other += 1;
         let time_ms = line.time_ms;
         self.push(group, Pending::Snapshot(line), time_ms)
+    }
+
+    /// Whether the store had a state of a stream at a sequence, or behind it, that was redacted.
+    fn is_erased(&mut self, stream: StreamId, sequence: Sequence) -> Result<bool> {
+        let erased = match self.erased.take() {
+            Some(erased) => erased,
+            None => erased_states(self.store)?,
+        };
+        let last = self.erased.insert(erased).get(&stream);
+        Ok(last.is_some_and(|last| *last >= sequence))
     }
 
     fn push(&mut self, group: Group, pending: Pending, time_ms: u64) -> Result<()> {
