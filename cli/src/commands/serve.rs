@@ -32,7 +32,7 @@ Tokens are read from files, or from the environment: RUNLOG_READ_TOKEN, RUNLOG_W
 too. They have at least 16 characters; `openssl rand -hex 32` makes one.
 
 It reads beside the process that writes the store, and follows it. With --write, or a token for writing, it is the \
-writer itself, and no other process can be.
+writer itself, and no other process can be; a store that isn't there is made then.
 
 It prints its address once it can be connected to, with --json as {\"url\"}, and ends on Ctrl-C and SIGTERM, or with \
 an error if the folder of the store is removed, renamed or replaced.";
@@ -116,7 +116,7 @@ pub(crate) fn run(global: &Global, args: Args, out: &mut Out) -> Result<Exit> {
         .build()
         .map_err(|error| Failure::io(&error, "can't start"))?;
     let store = if write.is_some() {
-        store::open(&global)?
+        store::open_or_create(&global)?
     } else {
         store::open_read_only(&global)?
     };

@@ -32,6 +32,8 @@ use super::{
 
 /// The most bytes of a request's body.
 pub(super) const BODY_BYTES_MAX: usize = 32 << 20;
+/// UTF-8's.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// How long a request's body may take.
 const BODY_TIME_MAX: Duration = Duration::from_secs(30);
 /// How long computing an answer may take.
@@ -181,6 +183,8 @@ where
         let path = path_of::<P>(&mut parts, &app).await?;
         Query::of::<NoQuery>().read::<NoQuery>(parts.uri.query())?;
         let body = body_of(&parts, body).await?;
+        // A reader of JSON may ignore it, and some programs write it.
+        let body = body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&body);
         // Serde would also accept a list of an object's values in order.
         if body
             .trim_ascii_start()
@@ -189,7 +193,7 @@ where
         {
             return Err(Problem::invalid("the body has to be a JSON object"));
         }
-        let text = str::from_utf8(&body).map_err(|error| {
+        let text = str::from_utf8(body).map_err(|error| {
             let at = error.valid_up_to();
             Problem::invalid(format!("the body is no UTF-8 at its byte {at}"))
         })?;
@@ -242,6 +246,14 @@ impl Endpoint {
     /// Adds a valid query as an example.
     pub(super) fn example_query(mut self, query: &'static str) -> Self {
         self.example.query = query;
+        self
+    }
+
+    /// Takes a parameter out of the description of its query, which its path says.
+    pub(super) fn said_by_path(mut self, name: &str) -> Self {
+        if let Some(Value::Object(fields)) = self.query_schema.get_mut("properties") {
+            fields.remove(name);
+        }
         self
     }
 
@@ -321,6 +333,21 @@ async fn body_of(parts: &Parts, body: Body) -> Answer<Bytes> {
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "unsupported_media_type",
             "the body has to be JSON, and the header `Content-Type` to say `application/json`",
+        ));
+    }
+    let encoding = parts.headers.get(header::CONTENT_ENCODING);
+    if encoding.is_some_and(|own| !own.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        return Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            "the body has to be JSON as it is, without `Content-Encoding`",
+        ));
+    }
+    // Not to be dropped silently: what was sent again would be there twice.
+    if parts.headers.contains_key("idempotency-key") {
+        return Err(Problem::invalid(
+            "the header `Idempotency-Key` is not read; messages and events have `options.idempotency_key` in the body, and sessions, \
+             instances, chats and their messages ids of their own, which are there once",
         ));
     }
     let too_large = || {

@@ -89,7 +89,8 @@ fn authority(value: &HeaderValue) -> Option<Authority> {
 fn check_page(request: &Request) -> Answer<()> {
     let headers = request.headers();
     let refused = || {
-        let detail = "pages of other sites get nothing from this server";
+        let detail = "pages of other sites get nothing from this server; a proxy before it has to pass on the header `Host` as the \
+                      browser sent it";
         Err(Problem::new(StatusCode::FORBIDDEN, "other_site", detail))
     };
     let is_navigation = request.method() == Method::GET
@@ -136,7 +137,16 @@ pub(super) fn check_rights(app: &App, headers: &HeaderMap, wanted: Rights) -> An
     };
     let refused = |detail: &str| Err(Problem::new(StatusCode::FORBIDDEN, "forbidden", detail));
     let Some(shown) = app.tokens().shown(headers, app.cookie_name()) else {
-        return unknown("the token is not one of this server's");
+        let mut given = headers.get_all(header::AUTHORIZATION).into_iter();
+        let is_bearer = given.all(|own| {
+            let scheme = own.as_bytes().get(..7);
+            scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer "))
+        });
+        return unknown(if is_bearer {
+            "the token is not one of this server's"
+        } else {
+            "the header `Authorization` has no token; give one: `Authorization: Bearer TOKEN`"
+        });
     };
     if wanted == Rights::Write && !app.tokens().can_write() {
         return refused(

@@ -45,6 +45,7 @@ pub(super) fn endpoint(others: &[Endpoint]) -> Endpoint {
     };
     let mut description = document(others.iter().chain([&own]));
     without_rust(&mut description);
+    with_enums(&mut description);
     let description = Bytes::from(description.to_string());
     own.route = get(move || async move { given(description.clone()) });
     own
@@ -102,6 +103,51 @@ fn without_rust(document: &mut Value) {
         Value::Array(values) => values.iter_mut().for_each(without_rust),
         _ => {}
     }
+}
+
+/// Says of values that are one of some texts which these are, by `enum`: generators of clients know what to make of that, where of a
+/// choice of constants, each with its own description, some make a class for each. The descriptions come together in one.
+fn with_enums(document: &mut Value) {
+    match document {
+        Value::Object(fields) => {
+            if let Some((values, about)) = fields.get("oneOf").and_then(texts_of) {
+                fields.remove("oneOf");
+                fields.insert("type".into(), "string".into());
+                fields.insert("enum".into(), values.into());
+                let own = fields.get("description").and_then(Value::as_str);
+                let whole = own.into_iter().map(str::to_owned).chain(about);
+                let whole = whole.collect::<Vec<_>>().join("\n");
+                if !whole.is_empty() {
+                    fields.insert("description".into(), whole.into());
+                }
+            }
+            fields
+                .iter_mut()
+                .filter(|(name, _)| *name != "example")
+                .for_each(|(_, value)| with_enums(value));
+        }
+        Value::Array(values) => values.iter_mut().for_each(with_enums),
+        _ => {}
+    }
+}
+
+/// The texts of a choice of nothing but texts, with what is said of each.
+fn texts_of(choices: &Value) -> Option<(Vec<Value>, Vec<String>)> {
+    let (mut values, mut about) = (Vec::new(), Vec::new());
+    for choice in choices.as_array()? {
+        let own: Vec<Value> = match (choice.get("const"), choice.get("enum")) {
+            (Some(text), None) => vec![text.clone()],
+            (None, Some(Value::Array(texts))) => texts.clone(),
+            _ => return None,
+        };
+        let description = choice.get("description").and_then(Value::as_str);
+        for text in &own {
+            let text = text.as_str()?;
+            about.extend(description.map(|about| format!("- `{text}`: {about}")));
+        }
+        values.extend(own);
+    }
+    Some((values, about))
 }
 
 fn plain(text: &str) -> String {

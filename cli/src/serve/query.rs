@@ -46,6 +46,7 @@ impl Query {
         let mut schema = Value::clone(&self.over_http);
         for name in LIMITS {
             if let Some(Value::Object(limit)) = schema.pointer_mut(&format!("/properties/{name}")) {
+                limit.insert("minimum".into(), 1.into());
                 limit.insert("maximum".into(), PAGE_ITEMS_MAX.into());
             }
         }
@@ -58,6 +59,10 @@ impl Query {
         let fields = names::fields_of(&self.over_http).unwrap_or(&none);
         let mut given = Map::new();
         for (name, text) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
+            // What stands for bytes that are no UTF-8 would be looked for, and not found.
+            if text.contains(char::REPLACEMENT_CHARACTER) && !is_given(query) {
+                return Err(Problem::invalid(format!("`{name}` is no UTF-8")));
+            }
             let Some(field) = fields.get(&*name) else {
                 return Err(names::unknown(&name, fields));
             };
@@ -88,6 +93,11 @@ impl Query {
             .map_err(|error| Problem::internal(format!("the query has no JSON form: {error}")))?;
         names::read(&given, &self.schema)
     }
+}
+
+/// Whether a query itself has the character that stands for bytes that are no UTF-8.
+fn is_given(query: Option<&str>) -> bool {
+    query.is_some_and(|query| query.to_ascii_uppercase().contains("%EF%BF%BD"))
 }
 
 /// Whether a query requests only a short read.

@@ -164,7 +164,8 @@ impl Tokens {
     /// The rights proved by a request's headers; `None` for a wrong token or cookie.
     pub(super) fn shown(&self, headers: &HeaderMap, cookie_name: &str) -> Option<Shown> {
         let mut given = headers.get_all(header::AUTHORIZATION).into_iter();
-        if let Some(only) = given.next() {
+        // Where no token is needed, the header is somebody else's, such as that of a proxy that lets people in by passwords.
+        if let Some(only) = given.next().filter(|_| self.are_needed()) {
             // With several headers, a proxy might have checked another one.
             let only = Some(only).filter(|_| given.next().is_none());
             let token = only?.to_str().ok().and_then(bearer)?;
@@ -248,8 +249,11 @@ mod tests {
         );
         let nothing = tokens.shown(&HeaderMap::new(), "runlog-1");
         assert_eq!(nothing.map(|shown| shown.rights), Some(Rights::None));
-        let open = Tokens::new(None, None).shown(&HeaderMap::new(), "runlog-1");
-        assert_eq!(open.map(|shown| shown.rights), Some(Rights::Read));
+        let open = Tokens::new(None, None);
+        let nothing = open.shown(&HeaderMap::new(), "runlog-1");
+        assert_eq!(nothing.map(|shown| shown.rights), Some(Rights::Read));
+        let of_a_proxy = shown(&open, header::AUTHORIZATION, "Basic dTpw");
+        assert_eq!(of_a_proxy, Some(Rights::Read));
     }
 
     #[test]

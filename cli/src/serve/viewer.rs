@@ -4,7 +4,7 @@
 use axum::body::Body;
 use axum::{
     extract::{Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
     response::{IntoResponse, Response},
 };
 
@@ -63,6 +63,10 @@ struct Link {
 /// Sets the cookie of a browser that has followed the link.
 pub(super) async fn open(State(app): State<App>, request: Request) -> Answer<Response> {
     let link: Link = Query::of::<Link>().read(request.uri().query())?;
+    // What looks for what is behind a link, before somebody follows it, doesn't use it up.
+    if request.method() == Method::HEAD {
+        return Ok(page(LET_IN));
+    }
     let cookie = app.tokens().follow_link(&link.code)?;
     let Some(cookie) = cookie else {
         // A tab that is restored, or the link pressed again, in the browser that was let in.

@@ -374,17 +374,16 @@ fn a_token_is_told_by_a_server_that_listens_alone() {
     drop(taken);
     let said = place.expect(2, &["serve", "--listen", "localhost:7710"]);
     assert!(said.err.contains("such as 127.0.0.1:7710"), "{said:?}");
-    let elsewhere = place.expect(
-        3,
-        &[
-            "serve",
-            "--write",
-            "--listen",
-            "127.0.0.1:0",
-            "--store",
-            "x",
-        ],
-    );
+    place.write("x", "no folder");
+    let elsewhere = [
+        "serve",
+        "--write",
+        "--listen",
+        "127.0.0.1:0",
+        "--store",
+        "x",
+    ];
+    let elsewhere = place.expect(3, &elsewhere);
     assert!(!elsewhere.err.contains("token"), "{elsewhere:?}");
 }
 
@@ -452,4 +451,132 @@ fn a_run_is_described_over_http_and_its_list_tells_it() {
     assert_eq!(writing.post(&path, r#"{"tokens":7}"#).status, 400);
     let read_only = writing.server.post(&path, &headers, "{}");
     assert_eq!(read_only.status, 403);
+}
+
+#[test]
+fn a_server_that_writes_makes_its_store_in_which_a_chat_is_held_copied_and_cut() {
+    let place = Place::new();
+    let server = Server::start_with(&place, &[], &[("RUNLOG_WRITE_TOKEN", WRITE)]);
+    let token = format!("Bearer {WRITE}");
+    let headers = [
+        ("authorization", token.as_str()),
+        ("content-type", "application/json"),
+    ];
+    let post = |path: &str, body: Value| {
+        let answer = server.post(path, &headers, &body.to_string());
+        assert!(answer.status < 300, "{}", answer.text());
+        answer.json()
+    };
+    let get = |path: &str| server.get_with(path, &headers[..1]).json();
+    let chat = post(
+        "/v1/chats",
+        json!({"assistant_id": "travel", "title": "Oslo"}),
+    );
+    let id = chat["chat_id"].as_str().unwrap();
+    let messages = format!("/v1/chats/{id}/messages");
+    let said = |id: &str| json!({"message_id": id, "role": "user", "type": "text", "props": {"content": id}});
+    let saved = post(
+        &messages,
+        json!({"messages": [said("a"), said("b"), said("c")]}),
+    );
+    assert_eq!(saved["messages"][2]["sequence"], 3);
+    let again = json!({"messages": [said("c")]}).to_string();
+    server
+        .post(&messages, &headers, &again)
+        .problem(409, "already_exists");
+    server
+        .post(&messages, &headers, r#"{"messages":[]}"#)
+        .problem(400, "invalid_input");
+    let copies = format!("/v1/sessions/{id}/copies");
+    let copy = post(&copies, json!({"up_to_message": "b", "title": "Bergen"}));
+    assert_eq!(copy["session"]["title"], "Bergen");
+    let copied = copy["session"]["id"].as_str().unwrap();
+    let of_copy = get(&format!("/v1/chats/{copied}/messages"));
+    assert_eq!(of_copy["items"].as_array().unwrap().len(), 2);
+    server
+        .post(&copies, &headers, r#"{"up_to_message":"x"}"#)
+        .problem(404, "not_found");
+
+    let instances = format!("/v1/sessions/{id}/instances");
+    let instance = post(&instances, json!({"agent_name": "lead"}));
+    let instance = format!("/v1/instances/{}", instance["id"].as_str().unwrap());
+    assert_eq!(get(&instance)["last_sequence"], 0);
+    let two =
+        json!({"messages": [{"role": "user", "content": "x"}, {"role": "user", "content": "y"}]});
+    post(&format!("{instance}/messages"), two);
+    assert_eq!(get(&instance)["last_sequence"], 2);
+    let truncated = post(
+        &format!("/v1/sessions/{id}/truncations"),
+        json!({"after_sequence": 1}),
+    );
+    assert_eq!(
+        (&truncated["deleted"], &get(&instance)["last_sequence"]),
+        (&json!(1), &json!(1))
+    );
+
+    let defined = post(
+        "/v1/agents",
+        json!({"name": "lead", "system_prompt": "You lead."}),
+    );
+    assert_eq!(defined["system_prompt"], "You lead.");
+    assert_eq!(get("/v1/agents/lead")["name"], "lead");
+}
+
+#[test]
+fn an_event_is_of_no_run_of_another_session() {
+    let writing = Writing::start();
+    let other = writing.made("/v1/sessions", &json!({}));
+    let other = other["id"].as_str().unwrap();
+    let other = writing.made(
+        &format!("/v1/sessions/{other}/instances"),
+        &json!({"agent_name": "x"}),
+    );
+    let other = format!("/v1/instances/{}", other["id"].as_str().unwrap());
+    let run = writing.recorded.done;
+    let of = |run: &str| json!({"event": {"run_id": run}});
+    let message = json!({"role": "user", "content": "x"});
+    for (path, body) in [
+        (
+            format!("{other}/messages"),
+            json!({"messages": [message], "options": of(&run.to_string())}),
+        ),
+        (
+            format!("{other}/events"),
+            json!({"event_type": "user_message", "content": message, "options": of(&run.to_string())}),
+        ),
+        (
+            writing.messages(),
+            json!({"messages": [message], "options": of("019a0000-0000-7000-8000-000000000000")}),
+        ),
+    ] {
+        let detail = writing
+            .post(&path, &body.to_string())
+            .problem(404, "not_found");
+        assert!(detail.contains("`options.event.run_id`"), "{detail}");
+    }
+    let body = json!({"messages": [message], "options": of(&run.to_string())});
+    writing.made(&writing.messages(), &body);
+}
+
+#[test]
+fn what_headers_say_of_a_body_is_heeded_or_refused() {
+    let writing = Writing::start();
+    let token = format!("Bearer {WRITE}");
+    let with = |name: &str, value: &str, body: &str| {
+        let headers = [
+            ("authorization", token.as_str()),
+            ("content-type", "application/json"),
+            (name, value),
+        ];
+        writing.server.post("/v1/sessions", &headers, body)
+    };
+    with("content-encoding", "gzip", "x").problem(415, "unsupported_media_type");
+    assert_eq!(with("content-encoding", "identity", "{}").status, 201);
+    let detail = with("idempotency-key", "k", "{}").problem(400, "invalid_input");
+    assert!(detail.contains("`options.idempotency_key`"), "{detail}");
+    assert_eq!(
+        with("x-other", "k", "\u{feff}{}").status,
+        201,
+        "a byte order mark"
+    );
 }

@@ -37,6 +37,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             "Lists the steps of a chat in the order in which they were saved, in pages.",
             steps,
         )
+        .said_by_path("chat_id")
         .example_query("limit=10"),
         get(
             "/v1/steps",
@@ -48,9 +49,9 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct OfChat {
+pub(super) struct OfChat {
     /// The chat.
-    chat_id: String,
+    pub(super) chat_id: String,
 }
 
 async fn list(store: Store, _: NoPath, filter: ChatFilter) -> Answer<ChatList> {

@@ -20,6 +20,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             "Lists the runs of a project, newest first, in pages.",
             list,
         )
+        .said_by_path("project")
         .example_query("status=paused&limit=10"),
         get(
             "/api/projects/{id}/agent-runs/{run_id}",

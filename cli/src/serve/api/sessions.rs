@@ -6,7 +6,7 @@ use runlog::{
     sessions::{ListInstances, ListSessions},
 };
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::pages::PAGE_BYTES_MAX;
 use crate::serve::{
@@ -18,7 +18,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
         get(
             "/v1/sessions",
-            "Lists sessions, newest first, in pages.",
+            "Lists sessions in pages, first the one that was added last.",
             list,
         )
         .example_query("status=active&limit=10"),
@@ -31,7 +31,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         .example_query("limit=10"),
         get(
             "/v1/instances/{instance_id}",
-            "Gives an agent instance.",
+            "Gives an agent instance, with the last sequence of its context.",
             instance,
         ),
         get(
@@ -91,9 +91,22 @@ async fn instances(
     Ok(store.list_instances(of.session_id, &options).await?)
 }
 
-async fn instance(store: Store, of: OfInstance, _: NoQuery) -> Answer<AgentInstance> {
+/// An agent instance with where its context ends.
+#[derive(Serialize, JsonSchema)]
+struct Instance {
+    #[serde(flatten)]
+    instance: AgentInstance,
+    /// The last sequence of its context, 0 where it is empty: the `expected_last_sequence` of who appends next.
+    last_sequence: u64,
+}
+
+async fn instance(store: Store, of: OfInstance, _: NoQuery) -> Answer<Instance> {
     let instance = store.get_instance(of.instance_id).await?;
-    instance.ok_or_else(|| Problem::not_found(format!("no agent instance {}", of.instance_id)))
+    let unknown = || Problem::not_found(format!("no agent instance {}", of.instance_id));
+    Ok(Instance {
+        instance: instance.ok_or_else(unknown)?,
+        last_sequence: store.contexts().last_sequence(of.instance_id).await?,
+    })
 }
 
 async fn events(

@@ -1,17 +1,21 @@
-//! Writes: sessions, instances, events of contexts, and commands for flows.
+//! Writes: sessions, instances, events of contexts, chats and their messages, definitions of agents, and commands for flows.
 
 use axum::http::StatusCode;
 use runlog::{
-    AgentInstance, NewInstance, NewSession, RawJson, Run, RunId, Session, Store,
+    AgentDefinition, AgentInstance, InstanceId, NewInstance, NewSession, RawJson, Run, RunId,
+    Session, Store,
+    chats::{Chat, ChatMessage},
     contexts::{AppendOptions, AppendResult, ContextEvent, ContextEventKind, RawMessage},
     flows::RuntimeCommand,
     runs::RunDetails,
+    sessions::{CopiedSession, CopySession},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
+    chats::OfChat,
     flows::OfFlow,
     runs::OfRun,
     sessions::{OfInstance, OfSession},
@@ -39,6 +43,22 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         )
         .example_body(json!({"agent_name": "coder"})),
         post(
+            "/v1/sessions/{session_id}/copies",
+            "Copies a session, with its agents' contexts and its chat: whole, up to a sequence of its first agent's context, or up \
+             to a message of its chat. No content is written twice.",
+            StatusCode::CREATED,
+            copy_session,
+        )
+        .example_body(json!({"title": "Another try"})),
+        post(
+            "/v1/sessions/{session_id}/truncations",
+            "Deletes what the session's first agent has after a sequence, and what the agents below it wrote since. Its chat stays \
+             as it is.",
+            StatusCode::OK,
+            truncate_session,
+        )
+        .example_body(json!({"after_sequence": 1})),
+        post(
             "/v1/instances/{instance_id}/messages",
             "Appends messages to a context, all or none of them, in the provider's own JSON, which is kept byte for byte. \
              With the `idempotency_key` of an earlier request nothing is appended again.",
@@ -56,6 +76,28 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             append_event,
         )
         .example_body(json!({"event_type": "user_message", "content": {"content": "And the first?"}})),
+        post(
+            "/v1/chats",
+            "Makes a chat. Without a `chat_id` it gets one.",
+            StatusCode::CREATED,
+            create_chat,
+        )
+        .example_body(json!({"assistant_id": "travel", "title": "Oslo"})),
+        post(
+            "/v1/chats/{chat_id}/messages",
+            "Saves messages of a chat, all or none of them. A message whose `message_id` is taken is refused with 409, so that \
+             a request with ids can be sent again.",
+            StatusCode::CREATED,
+            save_messages,
+        )
+        .example_body(json!({"messages": [{"role": "user", "type": "text", "props": {"content": "Oslo, please."}}]})),
+        post(
+            "/v1/agents",
+            "Defines an agent, or replaces the definition that there is.",
+            StatusCode::OK,
+            define_agent,
+        )
+        .example_body(json!({"name": "coder", "description": "Writes programs.", "system_prompt": "You write programs."})),
         post(
             "/v1/runs/{run_id}/details",
             "Says of a run what it took, such as tokens and their cost, and anything else; what is left out stays as it was. \
@@ -82,9 +124,9 @@ struct InstanceToMake {
     /// The agent's name.
     agent_name: String,
     /// The instance that spawned it.
-    parent_instance_id: Option<runlog::InstanceId>,
+    parent_instance_id: Option<InstanceId>,
     /// Its id, where the caller has one already; else a fresh one.
-    id: Option<runlog::InstanceId>,
+    id: Option<InstanceId>,
 }
 
 /// Messages to append.
@@ -114,6 +156,37 @@ struct EventToAppend {
     options: Given<AppendOptions>,
 }
 
+/// Where to truncate.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Truncation {
+    /// The last sequence of the first agent's context that stays.
+    after_sequence: u64,
+}
+
+/// What was truncated.
+#[derive(Serialize, JsonSchema)]
+struct Truncated {
+    /// How many events were deleted, those of agents below the first one included.
+    deleted: u64,
+}
+
+/// Messages of a chat to save.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct MessagesToSave {
+    /// The messages; what is left out of them is filled in.
+    #[schemars(length(min = 1))]
+    messages: Vec<ChatMessage>,
+}
+
+/// Messages of a chat that were saved.
+#[derive(Serialize, JsonSchema)]
+struct SavedMessages {
+    /// The messages, whole, in the order in which they were given.
+    messages: Vec<ChatMessage>,
+}
+
 /// The commands of a flow that nobody has taken yet.
 #[derive(Serialize, JsonSchema)]
 struct Waiting {
@@ -140,11 +213,67 @@ async fn create_instance(
     Ok(store.create_instance_with(new).await?)
 }
 
-async fn append_messages(store: Store, of: OfInstance, body: Messages) -> Answer<AppendResult> {
-    if body.messages.is_empty() {
+async fn copy_session(
+    store: Store,
+    of: OfSession,
+    options: Given<CopySession>,
+) -> Answer<CopiedSession> {
+    Ok(store.copy_session(of.session_id, &options.0).await?)
+}
+
+async fn truncate_session(store: Store, of: OfSession, at: Truncation) -> Answer<Truncated> {
+    let deleted = store
+        .truncate_session(of.session_id, at.after_sequence)
+        .await?;
+    Ok(Truncated { deleted })
+}
+
+async fn create_chat(store: Store, _: NoPath, chat: Chat) -> Answer<Chat> {
+    Ok(store.chats().create_chat(chat).await?)
+}
+
+async fn save_messages(store: Store, of: OfChat, body: MessagesToSave) -> Answer<SavedMessages> {
+    check_not_empty(&body.messages)?;
+    let chats = store.chats();
+    let messages = chats.save_messages(&of.chat_id, body.messages).await?;
+    Ok(SavedMessages { messages })
+}
+
+async fn define_agent(
+    store: Store,
+    _: NoPath,
+    agent: Given<AgentDefinition>,
+) -> Answer<AgentDefinition> {
+    Ok(store.agents().put(agent.0).await?)
+}
+
+fn check_not_empty<T>(messages: &[T]) -> Answer<()> {
+    if messages.is_empty() {
         return Err(Problem::invalid("`messages` is empty; give one at least"));
     }
+    Ok(())
+}
+
+/// An error if an event is to be of a run that isn't one of its session.
+async fn check_run(store: &Store, of: InstanceId, options: &AppendOptions) -> Answer<()> {
+    let Some(id) = options.event.run_id else {
+        return Ok(());
+    };
+    let instance = store.get_instance(of).await?;
+    let run = store.runs().get(id).await?;
+    let is_of_session = |session| run.as_ref().is_some_and(|run| run.session_id == session);
+    if instance.is_none_or(|instance| is_of_session(instance.session_id)) {
+        return Ok(());
+    }
+    let detail =
+        format!("`options.event.run_id`: there is no run {id} in the session of instance {of}");
+    Err(Problem::not_found(detail))
+}
+
+async fn append_messages(store: Store, of: OfInstance, body: Messages) -> Answer<AppendResult> {
+    check_not_empty(&body.messages)?;
     let options = body.options.0;
+    check_run(&store, of.instance_id, &options).await?;
     let messages = body.messages.into_iter().map(|json| RawMessage {
         json,
         event: options.event.clone(),
@@ -156,6 +285,7 @@ async fn append_messages(store: Store, of: OfInstance, body: Messages) -> Answer
 async fn append_event(store: Store, of: OfInstance, body: EventToAppend) -> Answer<ContextEvent> {
     let call = body.tool_call_id.as_deref();
     let (contexts, options) = (store.contexts(), body.options.0);
+    check_run(&store, of.instance_id, &options).await?;
     let appended = contexts.append_event_with(
         of.instance_id,
         body.event_type,
