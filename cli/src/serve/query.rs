@@ -46,7 +46,10 @@ impl Query {
         let mut schema = Value::clone(&self.over_http);
         for name in LIMITS {
             if let Some(Value::Object(limit)) = schema.pointer_mut(&format!("/properties/{name}")) {
-                limit.insert("minimum".into(), 1.into());
+                // A page of chats of size 0 has the usual size.
+                if name == "limit" {
+                    limit.insert("minimum".into(), 1.into());
+                }
                 limit.insert("maximum".into(), PAGE_ITEMS_MAX.into());
             }
         }
