@@ -184,6 +184,18 @@ pub(crate) fn write_to<T: IntoReply + 'static, E: Into<Failure> + 'static>(
     .into()
 }
 
+/// The answer of a future that begins once what was called before it is written, and holds up nothing that is called later.
+pub(crate) fn after_writes<T: IntoReply + 'static, E: Into<Failure> + 'static>(
+    future: impl Future<Output = std::result::Result<T, E>> + 'static,
+) -> Typed<T> {
+    Answer {
+        lane: Lane::AfterWrites,
+        key: None,
+        future: Box::pin(reply(future)),
+    }
+    .into()
+}
+
 /// The answer of a future that looks at a thing and changes it.
 pub(crate) fn change<T: IntoReply + 'static, E: Into<Failure> + 'static>(
     key: Key,

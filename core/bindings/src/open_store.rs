@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::{
     Failure, Result, agents,
-    answers::{known, wait},
+    answers::{after_writes, known, wait},
     arguments::Input,
     calls::calls,
     chats, contexts, flows,
@@ -115,9 +115,14 @@ calls! {
     };
     retainProgress { watch: u64 } -> Option<RetainProgress> => wait(of.retentions.next(watch));
     erase { what: Erase } -> Erased => {
-        of.run_watched(&of.compactions, None, |store, reporter| async move {
-            store.erase_with(&what, |at| reporter.report(at)).await
-        })?
+        of.check()?;
+        let of = Rc::clone(of);
+        after_writes(async move {
+            let erasing = of.watched(&of.compactions, None, |store, reporter| async move {
+                store.erase_with(&what, |at| reporter.report(at)).await
+            });
+            erasing?.await
+        })
     };
     share {} -> u64 => known(of.share());
     mark { watched: Watched } -> Mark => {

@@ -134,13 +134,28 @@ impl StoreObject {
         T: IntoReply + Send + 'static,
         W: Future<Output = runlog::Result<T>> + Send + 'static,
     {
+        Ok(wait(self.watched(watched, number, work)?))
+    }
+
+    /// The long work of [`run_watched`](Self::run_watched), which begins at once.
+    pub(crate) fn watched<P, T, W>(
+        &self,
+        watched: &Watch<P>,
+        number: Option<u64>,
+        work: impl FnOnce(Store, Reporter<P>) -> W,
+    ) -> Result<impl Future<Output = Result<T>> + 'static>
+    where
+        P: Copy + Default + 'static,
+        T: Send + 'static,
+        W: Future<Output = runlog::Result<T>> + Send + 'static,
+    {
         let store = self.store()?;
         let (reporter, stop) = watched.begin(number);
         let work = self.run_blocking(work(store, reporter));
-        Ok(wait(async move {
+        Ok(async move {
             let _stop = stop;
             work.await
-        }))
+        })
     }
 
     /// Registers an object that was begun, so that it is written if the store is closed before it ends.

@@ -6,7 +6,7 @@ use super::{
 };
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard, Weak},
     time::Duration,
 };
 
@@ -31,7 +31,7 @@ pub(super) struct Inner {
     executors: Mutex<Executors>,
     live: Mutex<HashMap<RunId, Arc<ActiveRun>>>,
     arrivals: Mutex<HashMap<RunId, CancellationToken>>,
-    spaces: Mutex<Spaces>,
+    pub(super) spaces: Arc<Spaces>,
     /// The defect that a test has set.
     #[cfg(feature = "_broken-orchestrator")]
     pub(super) defect: std::sync::OnceLock<Defect>,
@@ -76,6 +76,9 @@ impl Inner {
         options: OrchestratorOptions,
     ) -> Self {
         let slots = options.concurrent_max.clamp(1, Semaphore::MAX_PERMITS);
+        let spaces = Arc::new(Spaces::default());
+        let keeper: Weak<Spaces> = Arc::downgrade(&spaces);
+        store.shared.folds.erased_runs.register(keeper);
         Self {
             store,
             slots: Arc::new(Semaphore::new(slots)),
@@ -84,7 +87,7 @@ impl Inner {
             executors: Mutex::default(),
             live: Mutex::default(),
             arrivals: Mutex::default(),
-            spaces: Mutex::default(),
+            spaces,
             #[cfg(feature = "_broken-orchestrator")]
             defect: std::sync::OnceLock::new(),
         }
@@ -197,12 +200,6 @@ impl Inner {
         self.arrivals
             .lock()
             .expect("the list of starting runs was left broken by a panic")
-    }
-
-    pub(super) fn spaces(&self) -> MutexGuard<'_, Spaces> {
-        self.spaces
-            .lock()
-            .expect("nobody panics while the spaces are locked")
     }
 
     pub(super) fn live(&self, id: RunId) -> Option<Arc<ActiveRun>> {

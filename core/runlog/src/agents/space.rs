@@ -2,12 +2,12 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, Weak},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use runlog_model::{EncodedEvent, RawJson, RunId, Space, SpaceRecord};
 
-use crate::{Error, Result};
+use crate::{Error, Result, kernel::erased_runs::ForgetsErased};
 
 /// The largest space: 16 MiB of JSON.
 const SPACE_BYTES_MAX: usize = 16 << 20;
@@ -34,8 +34,25 @@ pub struct SharedSpace {
 /// A space that is dropped with the last run that has it.
 pub(super) type WeakSpace = Weak<Mutex<State>>;
 
-/// The spaces of the trees that have active runs.
-pub(super) type Spaces = HashMap<RunId, WeakSpace>;
+/// The spaces of trees that somebody has, by the run that each tree began with.
+#[derive(Default)]
+pub(super) struct Spaces(Mutex<HashMap<RunId, WeakSpace>>);
+
+impl Spaces {
+    pub(super) fn lock(&self) -> MutexGuard<'_, HashMap<RunId, WeakSpace>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ForgetsErased for Spaces {
+    fn forget(&self, runs: &[RunId]) {
+        let spaces = self.lock();
+        let kept = runs.iter().filter_map(|run| spaces.get(run));
+        for space in kept.filter_map(SharedSpace::upgrade) {
+            space.forget();
+        }
+    }
+}
 
 #[derive(Debug, Default)]
 pub(super) struct State {
@@ -113,6 +130,13 @@ impl SharedSpace {
         state.version = state.version.max(record.map_or(0, |record| record.version));
         state.saved = state.version;
         Ok(())
+    }
+
+    /// Makes it empty, also of what isn't saved yet.
+    pub(super) fn forget(&self) {
+        let mut state = self.state();
+        (state.space, state.bytes) = (Space::new(), 0);
+        state.saved = state.version;
     }
 
     /// The same space as long as somebody else has it.

@@ -47,7 +47,7 @@ impl Inner {
 
     /// The one space of a tree, and whether nobody had it before: it is empty then.
     fn shared(&self, tree: RunId) -> (SharedSpace, bool) {
-        let mut spaces = self.spaces();
+        let mut spaces = self.spaces.lock();
         if let Some(known) = spaces.get(&tree).and_then(SharedSpace::upgrade) {
             return (known, false);
         }

@@ -7,6 +7,7 @@ pub(crate) mod catalog;
 pub(crate) mod chats;
 pub(crate) mod claims;
 mod descriptions;
+pub(crate) mod erased_runs;
 pub(crate) mod flows;
 pub(crate) mod gates;
 pub(crate) mod inbox;

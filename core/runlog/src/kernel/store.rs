@@ -71,6 +71,11 @@ pub(crate) struct Folds {
     /// Held while runs that a crash interrupted are resumed: another orchestrator of the store would mistake runs that
     /// this one has resumed for ended ones.
     pub(crate) reviving: Arc<tokio::sync::Mutex<()>>,
+    /// Held for writing while an erasure finds and redacts what it erases; for reading by who writes again what was read before,
+    /// such as a copy, which else would bring erased content back.
+    erasing: Arc<tokio::sync::RwLock<()>>,
+    /// Who is told which runs were erased.
+    pub(crate) erased_runs: Arc<super::erased_runs::ErasedRuns>,
     /// The sessions that are being given up.
     pub(crate) removals: Arc<super::removals::Removals>,
     /// The queues of writers that lost to another.
@@ -122,6 +127,18 @@ impl Store {
     pub(crate) async fn attempts(&self, stream: StreamId) -> Attempts<'_> {
         let queues = &self.shared.folds.queues;
         queues.attempts(&**self.backend(), stream).await
+    }
+
+    /// Keeps erasures waiting until it is dropped. What was read before it may have been erased meanwhile, which
+    /// [`redactions`](Backend::redactions) tell. Not to be asked for by who has one, because an erasure that waits in between would be
+    /// waited for.
+    pub(crate) async fn beside_erasures(&self) -> tokio::sync::RwLockReadGuard<'_, ()> {
+        self.shared.folds.erasing.read().await
+    }
+
+    /// Waits for those who have [`beside_erasures`](Self::beside_erasures), and keeps others waiting until it is dropped.
+    pub(crate) async fn erasing(&self) -> tokio::sync::RwLockWriteGuard<'_, ()> {
+        self.shared.folds.erasing.write().await
     }
 
     pub(crate) fn chat_cache(&self) -> &ChatCache {

@@ -1,46 +1,21 @@
 //! `Store::erase`: removes content from every read and from the disk.
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    ops::ControlFlow,
-};
+use std::{collections::BTreeSet, ops::ControlFlow};
 
 use runlog_log::{
-    Batch, CompactOptions, CompactProgress, Compaction, Kind, Op, Position, ReadOptions, Record,
-    StreamId, if_supported,
+    Batch, CompactOptions, CompactProgress, Compaction, Op, Position, Record, if_supported,
 };
 use runlog_model::{CatalogEvent, ChatEvent, EncodedEvent, RunId, RunStatus, SessionId, kinds};
 use serde::{Deserialize, Serialize};
 
-use super::dismissed::dismissals;
+use super::{dismissed::dismissals, erased_content::COURSE};
 use crate::{
     Error, ErrorKind, Result, Store,
-    journal::follow::read_each,
-    kernel::{
-        catalog::CATALOG_STREAM,
-        lookup,
-        records::{append, run_stream},
-    },
+    kernel::{catalog::CATALOG_STREAM, lookup, records::append},
 };
-
-/// What says how a run went: all of its own records but those of its flow and its space, its details, and how it ended in words.
-const COURSE: [u8; 6] = [
-    kinds::RUN_CREATED,
-    kinds::RUN_STEP_STARTED,
-    kinds::RUN_STATUS_CHANGED,
-    kinds::RUN_RESUMED,
-    kinds::SPAWNED,
-    kinds::COMMANDS_TAKEN,
-];
-
-/// What has no content of its own: the mark of a copied chat, which its messages' ids are made from, and deletions of messages,
-/// which would be there again, where they are another chat's that this one was copied from.
-const BARE: [u8; 2] = [kinds::CHAT_COPIED, kinds::MESSAGES_DELETED];
 
 /// How many records are redacted in one batch.
 const BATCH: usize = 10_000;
-/// How many records of the log are looked at together.
-const PAGE: u64 = 4096;
 
 /// What is to be erased.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
@@ -113,11 +88,23 @@ impl Store {
                 "nothing is named to be erased; give sessions, flows, messages or positions",
             ));
         }
-        if what.reason.is_empty() {
+        if what.reason.trim().is_empty() {
             return Err(Error::invalid(
                 "the reason to erase is empty; say why, for readers that find the records empty",
             ));
         }
+        let records = self.redact(what).await?;
+        let compaction = self.compact_with(CompactOptions::default(), progress)?;
+        Ok(Erased {
+            records,
+            is_gone: compaction.segments_left == 0 && !compaction.is_cancelled,
+            compaction,
+        })
+    }
+
+    /// Takes what is named out of every read, and returns how many records that were.
+    async fn redact(&self, what: &Erase) -> Result<u64> {
+        let _alone = self.erasing().await;
         // All that is named is looked for before anything is redacted, which can't be undone.
         let last = if_supported(self.backend().maintenance().last_position().await)?;
         let mut versions = BTreeSet::new();
@@ -144,6 +131,12 @@ impl Store {
         for message_id in &what.messages {
             self.chats().check_is_known(message_id).await?;
         }
+        for id in &what.sessions {
+            self.check_is_quiet(*id).await?;
+        }
+        for id in &what.flows {
+            self.check_flow_is_quiet(*id).await?;
+        }
         let before = self.backend().redactions();
         positions.extend(self.positions_of(&what.sessions, &what.flows).await?);
         for message_id in what.messages.iter().chain(&versions) {
@@ -155,15 +148,16 @@ impl Store {
             self.backend().commit(Batch::new(ops)).await?;
         }
         self.dismiss_requests_of(&what.sessions).await?;
+        let mut runs = what.flows.clone();
+        for id in &what.sessions {
+            let of_session = self.session_runs(*id).await?;
+            runs.extend(of_session.iter().map(|run| run.id));
+        }
+        self.shared.folds.erased_runs.tell(&runs);
         let records = self.backend().redactions().saturating_sub(before);
         let catalog = &self.shared.catalog;
-        let records = records + catalog.erase_descriptions(&described, &what.reason).await?;
-        let compaction = self.compact_with(CompactOptions::default(), progress)?;
-        Ok(Erased {
-            records,
-            is_gone: compaction.segments_left == 0 && !compaction.is_cancelled,
-            compaction,
-        })
+        let descriptions = catalog.erase_descriptions(&described, &what.reason);
+        Ok(records + descriptions.await?)
     }
 
     async fn dismiss_requests_of(&self, sessions: &[SessionId]) -> Result<()> {
@@ -260,74 +254,6 @@ impl Store {
         self.chats().check_is_known(&id).await.ok().map(|()| id)
     }
 
-    /// The positions of all content of some sessions and flows.
-    async fn positions_of(&self, sessions: &[SessionId], flows: &[RunId]) -> Result<Vec<u64>> {
-        let mut positions = Vec::new();
-        let mut streams = HashSet::new();
-        for id in sessions {
-            self.check_is_quiet(*id).await?;
-            let mut of_session = self.session_stream_ids(*id).await?;
-            let runs = self.session_runs(*id).await?;
-            of_session.extend(runs.iter().map(|run| run_stream(run.id)));
-            for stream in &of_session {
-                positions.extend(self.positions_in(*stream).await?);
-            }
-            streams.extend(of_session);
-        }
-        for id in flows {
-            self.check_flow_is_quiet(*id).await?;
-            positions.extend(self.positions_in(run_stream(*id)).await?);
-            streams.insert(run_stream(*id));
-        }
-        if !streams.is_empty() {
-            positions.extend(self.positions_in_log(&streams).await?);
-        }
-        Ok(positions)
-    }
-
-    /// The positions of all content of a stream, that which it shares with others too.
-    async fn positions_in(&self, stream: StreamId) -> Result<Vec<u64>> {
-        let mut positions = Vec::new();
-        let Some(info) = self.backend().stream(stream).await? else {
-            return Ok(positions);
-        };
-        let options = ReadOptions {
-            last: info.last_sequence,
-            ..ReadOptions::default()
-        };
-        read_each(&**self.backend(), stream, options, &mut |record| {
-            positions.extend(has_content(record).then_some(record.position.0));
-            Ok(())
-        })
-        .await?;
-        Ok(positions)
-    }
-
-    /// The positions of all content that was appended to some streams, and of the states that were saved of them. What one of them was truncated before is only found in
-    /// the log, and copies that were made earlier still read it.
-    async fn positions_in_log(&self, streams: &HashSet<StreamId>) -> Result<Vec<u64>> {
-        let mut positions = Vec::new();
-        let mut next = Some(Position::FIRST);
-        while let Some(first) = next {
-            let page = match self.backend().scan(first, PAGE).await {
-                // What can't be read can't be redacted. The compaction leaves its segment, which the result says.
-                Err(error) if error.kind() == ErrorKind::Damaged => {
-                    let readable = self.backend().maintenance().next_readable(first.next());
-                    next = if_supported(readable.await)?.unwrap_or(Some(first.next()));
-                    continue;
-                }
-                page => page?,
-            };
-            let own = page
-                .records
-                .iter()
-                .filter(|record| streams.contains(&record.stream) && has_content(record));
-            positions.extend(own.map(|record| record.position.0));
-            next = page.next;
-        }
-        Ok(positions)
-    }
-
     /// An error for a session that doesn't exist, or that is written to.
     async fn check_is_quiet(&self, id: SessionId) -> Result<()> {
         self.shared
@@ -384,13 +310,4 @@ fn session_of(record: &Record) -> Result<Option<SessionId>> {
         CatalogEvent::SessionDescribed(description) => Some(description.id),
         _ => None,
     })
-}
-
-/// Whether a record has content that can be redacted.
-fn has_content(record: &Record) -> bool {
-    let is_bare = [&BARE[..], &COURSE[..]]
-        .iter()
-        .any(|kinds| kinds.contains(&record.kind.0));
-    let is_content = record.kind.is_data() && !is_bare;
-    (is_content || record.kind == Kind::SNAPSHOT) && !record.redacted
 }

@@ -49,6 +49,8 @@ impl Store {
             if entered.iter().any(Option::is_none) {
                 return Ok(None);
             }
+            // What tells of the runs is written again.
+            let _beside = self.beside_erasures().await;
             let found = self
                 .shared
                 .catalog

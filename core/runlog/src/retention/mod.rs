@@ -7,6 +7,7 @@
 mod deltas;
 mod dismissed;
 mod erase;
+mod erased_content;
 mod give_up;
 mod plan;
 mod retain;

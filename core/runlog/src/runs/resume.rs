@@ -207,6 +207,7 @@ impl Runs {
         let message = options.message.message()?;
         let mut retries = Retries::default();
         loop {
+            let redactions = self.store.backend().redactions();
             let old = self.load(id).await?;
             check(&old.run, options.max_total_steps, options.ended)?;
             self.store.writable_instance(old.run.instance_id).await?;
@@ -239,6 +240,11 @@ impl Runs {
             let flow = self.store.carried_flow(&old.run, &run).await?;
             let unreadable_states = flow.as_ref().map_or(0, |(_, unreadable)| *unreadable);
             let at = (rebuilt.last_sequence, flow.as_ref().map(|(flow, _)| flow));
+            // The new run takes over details, and the state of the flow: as they are read again if something was erased meanwhile.
+            let _beside = self.store.beside_erasures().await;
+            if self.store.backend().redactions() != redactions {
+                continue;
+            }
             match self
                 .write(
                     &old,

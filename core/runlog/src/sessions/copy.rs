@@ -104,6 +104,8 @@ impl Store {
         options: &CopySession,
     ) -> Result<CopiedSession> {
         let mut attempts = 0;
+        // It takes over titles, metadata and fields as they were read.
+        let _beside = self.beside_erasures().await;
         loop {
             attempts += 1;
             match self.try_copy(source, options).await? {

@@ -4,6 +4,7 @@
     clippy::unwrap_used,
     clippy::disallowed_methods,
     unreachable_pub,
+    dead_code,
     reason = "a module of tests, which looks at the files of a store"
 )]
 

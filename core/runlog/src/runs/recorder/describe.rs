@@ -46,10 +46,12 @@ impl RunRecorder {
         // Blocks the run's flow, which writes to the same stream all the time.
         let _closed = self.gate().close().await;
         let mut retries = Retries::default();
+        // What stays as it was is written again.
+        let _beside = self.inner.runs.store.beside_erasures().await;
         self.refresh_if_moved().await?;
         loop {
             let (run, last) = self.run_at();
-            let all = RunDetails::of(&run).and(details.clone());
+            let all = self.details_now(&run).await?.and(details.clone());
             let own = described(all, backend.now_ms())?;
             let listed = listed_description(run.id, last.next())?;
             let ops = vec![
@@ -72,6 +74,17 @@ impl RunRecorder {
                 }
             }
         }
+    }
+}
+
+impl RunRecorder {
+    /// The details of the run: where something was erased since this recorder began, as the store has them.
+    async fn details_now(&self, run: &Run) -> Result<RunDetails> {
+        let runs = &self.inner.runs;
+        if runs.store.backend().redactions() == self.inner.redactions {
+            return Ok(RunDetails::of(run));
+        }
+        Ok(RunDetails::of(&runs.load(run.id).await?.run))
     }
 }
 

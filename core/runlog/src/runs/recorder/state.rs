@@ -51,6 +51,8 @@ pub(super) struct Inner {
     pub(super) _live: LiveGuard,
     pub(super) gate: Gate,
     pub(super) id: RunId,
+    /// How many records had been redacted when the run was read.
+    pub(super) redactions: u64,
     pub(super) steps_before: u32,
     pub(super) order: ContextOrder,
     pub(super) state: Mutex<State>,
@@ -111,8 +113,10 @@ impl Runs {
     /// [`NotFound`](ErrorKind::NotFound) when there is no such run.
     pub async fn recorder(&self, id: RunId) -> Result<RunRecorder> {
         let live = self.index().shared().live().enter(id);
+        let redactions = self.store.backend().redactions();
         let loaded = self.load(id).await?;
-        Ok(self.recorder_at(live, loaded.run, loaded.fold, loaded.last_sequence))
+        let (fold, last) = (loaded.fold, loaded.last_sequence);
+        Ok(self.recorder_at(live, loaded.run, fold, last, redactions))
     }
 
     /// A recorder of a run whose creation is about to be written, or was just written, as the first event of its stream.
@@ -121,7 +125,8 @@ impl Runs {
         fold.push(RunEvent::Created(Box::new(run.clone())))?;
         // Before the run is in the log, so that a concurrent recovery doesn't mistake it for an orphan.
         let live = self.index().shared().live().enter(run.id);
-        Ok(self.recorder_at(live, run.clone(), fold, Sequence::FIRST))
+        let redactions = self.store.backend().redactions();
+        Ok(self.recorder_at(live, run.clone(), fold, Sequence::FIRST, redactions))
     }
 
     fn recorder_at(
@@ -130,12 +135,14 @@ impl Runs {
         run: Run,
         fold: RunFold,
         last_sequence: Sequence,
+        redactions: u64,
     ) -> RunRecorder {
         let inner = Inner {
             runs: self.clone(),
             _live: live,
             gate: self.index().shared().gate(run.id),
             id: run.id,
+            redactions,
             steps_before: fold.steps_before(),
             order: self.index().shared().order_in(run.instance_id),
             state: Mutex::new(State {
