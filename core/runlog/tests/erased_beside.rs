@@ -85,7 +85,9 @@ fn a_recorder_from_before_describes_a_run_without_what_was_erased() {
 /// Does something beside an erasure of what it is about, again and again.
 fn beside(act: impl Fn(&Store, SessionId, RunId) + Send + Sync) {
     for round in 0..40 {
-        let store = Store::in_memory();
+        // On disk each waits for the other's flushes, in which the other goes on.
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path().join("store")).unwrap();
         let (session, run) = paused(&store);
         let start = std::sync::Barrier::new(2);
         let erased = thread::scope(|scope| {
@@ -111,8 +113,10 @@ fn beside(act: impl Fn(&Store, SessionId, RunId) + Send + Sync) {
 #[test]
 fn a_copy_that_is_made_meanwhile_has_nothing_of_it() {
     beside(|store, session, _| {
-        let copied = store.copy_session(session, &CopySession::default());
-        copied.unwrap();
+        for _ in 0..8 {
+            let copied = store.copy_session(session, &CopySession::default());
+            copied.unwrap();
+        }
     });
 }
 
