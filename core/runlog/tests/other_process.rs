@@ -11,10 +11,11 @@
 use std::{collections::BTreeSet, fs, path::Path, time::Duration};
 
 use runlog::{
-    AgentDefinition, ErrorKind, NewMessage, Orchestrator, RawJson, RunId, RunStatus, Store,
-    StoreOptions,
+    AgentDefinition, ErrorKind, NewMessage, NewRun, NewSession, Orchestrator, RawJson, RunId,
+    RunStatus, Store, StoreOptions,
     agents::{OrchestratorOptions, RunContext, StartAgent, TokioRuntime, executor_fn},
     flows::FlowRun,
+    retention::Erase,
     runs::{Stop, StopKind},
 };
 use tempfile::TempDir;
@@ -275,4 +276,30 @@ async fn a_store_that_is_dropped_is_free_at_once_though_requests_were_looked_for
         drop((flow, store));
         tokio::time::sleep(Duration::from_millis(17)).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_asked_of_a_run_that_is_erased_meanwhile_is_answered_and_left_nowhere() {
+    let place = Place::new();
+    // The process that writes has no orchestrator, and takes nothing.
+    let new = NewRun::in_new_session(NewSession::titled("trip"), "worker");
+    let run = place.writer.runs().start(new).await.unwrap();
+    let (id, reader) = (run.id(), place.reader());
+    let elsewhere = orchestrator(&reader);
+    let asking = tokio::spawn(async move { elsewhere.send(id, &message("a secret")).await });
+    let requests = place.path().join("requests");
+    let posted = || fs::read_dir(&requests).is_ok_and(|mut entries| entries.next().is_some());
+    while !posted() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    run.complete(None).await.unwrap();
+    let what = Erase {
+        sessions: vec![run.run().session_id],
+        reason: "asked to".to_owned(),
+        ..Erase::default()
+    };
+    assert!(place.writer.erase(&what).await.unwrap().is_gone);
+    let refused = asking.await.unwrap().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::WrongStatus, "{refused}");
+    emptied(&place.path()).await;
 }

@@ -52,6 +52,65 @@ describe.each(places)("retention $name", ({ fresh }) => {
     }
   });
 
+  test("what was written before an erasure was called is erased, awaited or not", async () => {
+    const store = await fresh();
+    const exported = async () => {
+      let text = "";
+      for await (const piece of store.export()) text += new TextDecoder().decode(piece);
+      return text;
+    };
+    for (let round = 0; round < 10; round += 1) {
+      const { session, instance } = await store.startSession({ title: "SECRET" }, "planner");
+      const context = await store.context(instance.id);
+      const run = await store.runs.start({ instanceId: instance.id });
+      await run.describe({ metadata: { of: "SECRET" } });
+      await run.complete("SECRET");
+      const text = (content: string) => ({ role: "user", type: "text", props: { content } }) as const;
+      const [saved] = await store.chats.saveMessages(session.id, [text("SECRET")]);
+      const done = await Promise.all([
+        context.appendMessage({ role: "user", content: "SECRET" }),
+        store.chats.saveMessages(session.id, [text("SECRET")]),
+        store.chats.updateMessage(saved?.messageId as string, { props: { content: "SECRET" } }),
+        store.runs.describe(run.id, { usage: { tokens: 1 } }),
+        store.erase({ sessions: [session.id], reason: "asked to" }),
+      ]);
+      expect(done[4].isGone).toBe(true);
+      expect(await exported()).not.toContain("SECRET");
+      // Who recorded the run before has what it was in memory, and doesn't write it again.
+      await run.describe({ usage: { tokens: 2 } });
+      expect(await exported()).not.toContain("SECRET");
+    }
+    await failure(store.erase({ sessions: [store.newId()], reason: "asked to" }), "not_found");
+    await failure(store.erase({ sessions: [], flows: [store.newId()], reason: "  " }), "invalid_input");
+  });
+
+  test("a space that was set from outside of a run is forgotten with its session", async () => {
+    const store = await fresh();
+    await store.agents.put({ name: "worker" });
+    let had: unknown = "nothing yet";
+    const orchestrator = await store.orchestrator({
+      agents: {
+        worker: async (context) => {
+          if (had === "nothing yet") {
+            had = "paused";
+            return { paused: "later" };
+          }
+          had = await context.space.get("k");
+          return "done";
+        },
+      },
+    });
+    const run = await orchestrator.start({ agentName: "worker", task: "work" });
+    await run.space.set("k", "SECRET");
+    await run.wait();
+    await run.space.set("later", "SECRET");
+    const session = (await store.runs.get(run.runId))?.sessionId as string;
+    await store.erase({ sessions: [session], reason: "asked to" });
+    await run.space.set("new", 1);
+    await (await orchestrator.resume(run.runId)).wait();
+    expect([had, await run.space.get("later"), await run.space.get("new")]).toEqual([undefined, undefined, 1]);
+  });
+
   test("a policy that would keep nothing is refused", async () => {
     const store = await fresh();
     for (const policy of [{}, { project: "p" }, { keepLast: 0 }, { olderThanMs: 0 }, { statuses: ["running"] as const }])

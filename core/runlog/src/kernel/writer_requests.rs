@@ -15,5 +15,7 @@ mod receive;
 mod request;
 
 pub(crate) use ask::ask;
-pub(crate) use receive::{CommandTaker, Receiver, Receivers, Reply, clean_requests};
+pub(crate) use receive::{
+    CommandTaker, Receiver, Receivers, Reply, clean_requests, withdraw_requests,
+};
 pub(crate) use request::{WriterCall, WriterRequest};

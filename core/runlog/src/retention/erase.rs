@@ -14,6 +14,9 @@ use crate::{
     kernel::{catalog::CATALOG_STREAM, lookup, records::append},
 };
 
+#[cfg(not(target_family = "wasm"))]
+use crate::kernel::writer_requests::withdraw_requests;
+
 /// How many records are redacted in one batch.
 const BATCH: usize = 10_000;
 
@@ -154,6 +157,8 @@ impl Store {
             runs.extend(of_session.iter().map(|run| run.id));
         }
         self.shared.folds.erased_runs.tell(&runs);
+        #[cfg(not(target_family = "wasm"))]
+        withdraw_requests(&**self.backend(), &runs);
         let records = self.backend().redactions().saturating_sub(before);
         let catalog = &self.shared.catalog;
         let descriptions = catalog.erase_descriptions(&described, &what.reason);

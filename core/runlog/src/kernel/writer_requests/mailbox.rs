@@ -219,6 +219,26 @@ impl Mailbox {
     }
 }
 
+/// Withdraws the requests to whose texts there is an answer, and gives it to who waits for one.
+pub(super) fn withdraw_where(store: &Path, answer_to: impl Fn(&[u8]) -> Option<Vec<u8>>) {
+    let mailbox = Mailbox {
+        store: FsStorage::new(store),
+    };
+    let Ok(storage) = mailbox.storage() else {
+        return;
+    };
+    for name in storage.list().unwrap_or_default() {
+        if let Some(Entry::Posted(id)) = Entry::of(&name)
+            && let Ok(text) = read(&storage, &name)
+            && let Some(answer) = answer_to(&text)
+            && mailbox.withdraw(id).unwrap_or(false)
+        {
+            // Who asked is told that the outcome isn't known where this fails.
+            let _ = mailbox.put(id, ANSWERED, &answer);
+        }
+    }
+}
+
 /// Removes what is left of processes that are gone: a claim whose process has ended, and answers, and files that were
 /// being written, for which nobody can wait any more. What can't be removed does no harm.
 fn tidy(storage: &FsStorage, names: &[String], now_ms: u64) {

@@ -11,7 +11,7 @@ use std::{
 use runlog_model::{RawJson, RunId, read_json};
 
 use super::{
-    mailbox::{Claim, Mailbox},
+    mailbox::{Claim, Mailbox, withdraw_where},
     request::{Answer, WriterRequest, now_ms, too_late},
 };
 use crate::{Error, ErrorKind, Result, backend::Backend};
@@ -185,6 +185,19 @@ pub(crate) fn clean_requests(backend: &dyn Backend) {
     if let Some(folder) = backend.maintenance().folder() {
         Mailbox::clean(&folder, now_ms(), &Answer::to(Err(too_late())));
     }
+}
+
+/// Withdraws what is asked about these runs, which nobody is at work in and whose content was erased: a request may repeat it, and where
+/// nobody takes requests it would stay in the folder.
+pub(crate) fn withdraw_requests(backend: &dyn Backend, runs: &[RunId]) {
+    let Some(folder) = backend.maintenance().folder() else {
+        return;
+    };
+    withdraw_where(&folder, |text| {
+        let asked: WriterRequest = serde_json::from_slice(text).ok()?;
+        let is_erased = runs.contains(&asked.run_id);
+        is_erased.then(|| Answer::to(Err(not_under_way(asked.run_id))))
+    });
 }
 
 /// Looks for requests until the store is closed or dropped.
