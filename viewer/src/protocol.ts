@@ -274,7 +274,7 @@ export interface Details {
   position: number;
   sequence: number;
   time: number;
-  recordedAt: number;
+  recordedAt: number | undefined;
   stream: string;
   kind: number;
   bytes: number;

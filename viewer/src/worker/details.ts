@@ -84,7 +84,7 @@ export async function detailsOf(index: LogIndex, family: Family | undefined, pay
     position: rows.position.at(row),
     sequence: rows.sequence.at(row),
     time: rows.time.at(row),
-    recordedAt: loaded?.record.timeMs ?? rows.time.at(row),
+    recordedAt: loaded && payloads.writtenAt(loaded.record),
     stream: loaded?.record.stream ?? "",
     kind,
     bytes: rows.bytes.at(row),

@@ -16,6 +16,7 @@ class StoreSource implements Source {
     private readonly store: Store,
     readonly identity: string | undefined = undefined,
     readonly leftOut: readonly string[] = [],
+    readonly isImported = false,
   ) {}
 
   count(): Promise<number> {
@@ -84,7 +85,7 @@ export async function openGiven(name: string, given: GivenFile[]): Promise<Sourc
   const image = files.length === 1 && files[0] !== undefined ? await imageOf(files[0].blob) : undefined;
   if (image !== undefined) return new StoreSource(name, await openFiles(image));
   const { store, leftOut } = await imported(files);
-  return new StoreSource(name, store, undefined, leftOut);
+  return new StoreSource(name, store, undefined, leftOut, true);
 }
 
 /** A store in memory with what files have, and what they have beside that isn't in it, for people. */
@@ -95,7 +96,7 @@ async function imported(files: GivenFile[]): Promise<{ store: Store; leftOut: st
   for (const { name, blob } of files) {
     const head = await blob.slice(0, 4096).text();
     if (/^\s*\{"runlog":"archive"/.test(head)) {
-      await store.import(blob.stream() as unknown as AsyncIterable<Uint8Array>);
+      await store.import(blob);
       count += 1;
     } else if (isTranscript(baseName(name), head)) {
       const transcript = await transcriptInto(store, baseName(name), await blob.text());

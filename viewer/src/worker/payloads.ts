@@ -31,6 +31,11 @@ export class Payloads {
     private readonly snapshotAt: (stream: string, sequence: number, before: number) => number | undefined = () => undefined,
   ) {}
 
+  /** When a record was written, which isn't when it happened; undefined where only the time of its import is known. */
+  writtenAt(record: SourceRecord): number | undefined {
+    return this.source.isImported ? undefined : record.timeMs;
+  }
+
   async at(position: number): Promise<Loaded | undefined> {
     const kept = this.#kept.get(position);
     if (kept !== undefined) {

@@ -19,6 +19,8 @@ export interface Source {
   readonly name: string;
   /** What tells it from any other recording; undefined for what was imported. */
   readonly identity: string | undefined;
+  /** Whether it was made of an export or a transcript when it was opened: its records have the time of that. */
+  readonly isImported: boolean;
   /** How many records there are. */
   count(): Promise<number>;
   /** Why records can't be read that were passed over so far. */

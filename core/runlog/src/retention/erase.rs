@@ -59,9 +59,13 @@ impl Store {
     /// they are gone. The records keep their places, empty, and the sessions are kept. This can't be undone.
     ///
     /// **Copies lose it, too**: a record that a session shares with the one it was copied from, or with its copies, is
-    /// erased in all of them, also one that the session itself was truncated before; and a title or metadata that one took over
-    /// from the other. Not erased are names of sessions and ids of chats, of agents, projects, teams and tenants, by which they are found;
-    /// backups, exports, and data of deleted files that the device itself still holds.
+    /// erased in all of them, also one that the session itself was truncated before; and a title or metadata that both have.
+    /// Not erased are names of sessions and ids of chats, requests, agents, projects, teams and tenants, by which they are found;
+    /// the `mode` of a chat, the node of a run, the `status` of a flow, keys of idempotency, backups, exports, and data of deleted files that the device itself still holds.
+    ///
+    /// What can't be read, because it is damaged, doesn't keep the rest of a session: its segment stays, and
+    /// [`is_gone`](Erased::is_gone) says so. Who writes again what was read before (a copy, a run that is resumed or described,
+    /// retention) waits, and has nothing of what was erased.
     ///
     /// It blocks the thread while it compacts. Durable when it returns. After an error or a crash, call it again:
     /// redacted records stay redacted, and the compaction erases them.
