@@ -20,8 +20,22 @@ export type MessageInput = RawJson | Uint8Array | ResponseItem | MessageObject |
 
 /** An item of OpenAI's Responses that has no role. */
 export interface ResponseItem {
-  /** What it is. */
-  type: "function_call" | "function_call_output" | "reasoning";
+  /** What it is: a call or its result, what the model thought, or what a tool of the provider's own did. */
+  type:
+    | "function_call"
+    | "function_call_output"
+    | "custom_tool_call"
+    | "custom_tool_call_output"
+    | "reasoning"
+    | "web_search_call"
+    | "file_search_call"
+    | "code_interpreter_call"
+    | "image_generation_call"
+    | "mcp_list_tools"
+    | "mcp_call"
+    | "mcp_approval_request"
+    | "mcp_approval_response"
+    | "compaction";
   /** Whatever else it has: `call_id`, `name`, `arguments`, `output`, … */
   [field: string]: unknown;
 }

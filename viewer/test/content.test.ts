@@ -30,6 +30,14 @@ test.each([
   expect(saidBy({ content: [part] }).text).toBe(text);
 });
 
+test("an item of a provider's own tool says what it did", () => {
+  const search = { type: "web_search_call", id: "ws_1", status: "completed", action: { type: "search", query: "oslo" } };
+  expect(saidBy(search).text).toMatch(/^web_search_call\n[^]*query[^]*oslo/);
+  expect(saidBy(search).text).not.toContain("ws_1");
+  expect(saidBy({ type: "function_call", call_id: "c", name: "ls", arguments: "{}" }).text).toBe("");
+  expect(saidBy({ type: "custom_tool_call_output", call_id: "c", output: "one" }).text).toBe("one");
+});
+
 test("a part that is no result is none", () => {
   for (const part of [{ type: "text", text: "toolResult" }, { toolResult: 7 }, {}]) expect(resultIn(part)).toBeUndefined();
 });

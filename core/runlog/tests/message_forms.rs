@@ -23,6 +23,7 @@ both! {
     what_gemini_calls_is_answered_in_one_content
     a_call_without_an_id_is_answered_by_the_name_of_its_tool
     a_recorder_that_comes_later_knows_the_calls_of_all_items
+    custom_calls_are_answered_in_their_form_and_what_the_provider_did_is_kept
 }
 
 fn raw(text: &str) -> RawJson {
@@ -104,6 +105,74 @@ fn items_of_one_answer_are_recorded_one_by_one_and_answered_behind(store: &Store
     );
     run.record_raw_message(raw(r#"{"role":"assistant","content":"done"}"#))
         .unwrap();
+}
+
+fn custom_calls_are_answered_in_their_form_and_what_the_provider_did_is_kept(store: &Store) {
+    let run = started(store);
+    let items = [
+        r#"{"type":"web_search_call","id":"ws_1","status":"completed","action":{"type":"search","query":"oslo"}}"#,
+        r#"{"type":"custom_tool_call","id":"ct_1","call_id":"a","name":"sql","input":"select 1"}"#,
+        r#"{"type":"mcp_call","id":"mcp_1","name":"roll","server_label":"dice","arguments":"{}","output":"4"}"#,
+        r#"{"type":"custom_tool_call","id":"ct_2","call_id":"b","name":"sql","input":"select 2"}"#,
+        r#"{"type":"code_interpreter_call","id":"ci_1","code":"1","container_id":"c","outputs":null}"#,
+        r#"{"type":"function_call","id":"fc_1","call_id":"c","name":"ls","arguments":"{}"}"#,
+        r#"{"type":"mcp_approval_request","id":"mcpr_1","name":"roll","server_label":"dice","arguments":"{}"}"#,
+    ];
+    for item in items {
+        run.record_raw_message(raw(item)).unwrap();
+    }
+    run.record_tool_result(&ToolOutcome::completed("a", raw(r#"{"n":1}"#)))
+        .unwrap();
+    let own = r#"{"type":"custom_tool_call_output","call_id":"b","output":"two"}"#;
+    run.record_raw_message(raw(own)).unwrap();
+    run.pause("later").unwrap();
+    let resumed = store
+        .runs()
+        .resume(run.id(), &ResumeOptions::default())
+        .unwrap();
+    let all = messages(store, &run, 1);
+    assert_eq!(all[..7], items);
+    assert_eq!(
+        all[7],
+        r#"{"type":"custom_tool_call_output","call_id":"a","output":"{\"n\":1}"}"#
+    );
+    assert_eq!(all[8], own);
+    assert!(
+        all[9].starts_with(r#"{"type":"function_call_output","call_id":"c","#),
+        "{}",
+        all[9]
+    );
+    let calls = store
+        .runs()
+        .tool_calls(run.id(), &ListToolCalls::default())
+        .unwrap();
+    let told: Vec<_> = calls
+        .items
+        .iter()
+        .map(|call| (call.tool_name.as_str(), call.input.as_str()))
+        .collect();
+    let wanted = [
+        ("sql", r#""select 1""#),
+        ("sql", r#""select 2""#),
+        ("ls", "{}"),
+    ];
+    assert_eq!(told, wanted);
+    assert_eq!(statuses(store, &run)[1].1.as_deref(), Some(r#""two""#));
+    let approval =
+        r#"{"type":"mcp_approval_response","approval_request_id":"mcpr_1","approve":true}"#;
+    resumed.recorder.record_raw_message(raw(approval)).unwrap();
+    // A custom call that a crash left open is closed in its form, too.
+    let open = r#"{"type":"custom_tool_call","call_id":"d","name":"sql","input":"select 3"}"#;
+    resumed.recorder.record_raw_message(raw(open)).unwrap();
+    resumed.recorder.pause("cut off").unwrap();
+    let id = resumed.recorder.id();
+    store.runs().resume(id, &ResumeOptions::default()).unwrap();
+    let last = messages(store, &run, 1);
+    let closed = last
+        .iter()
+        .find(|json| json.contains(r#""call_id":"d","output""#));
+    let closed = closed.expect("the open call is closed");
+    assert!(closed.contains("custom_tool_call_output"), "{closed}");
 }
 
 fn what_a_tool_gives_is_said_as_providers_take_it_and_listed_as_it_was_given(store: &Store) {
@@ -294,6 +363,14 @@ fn malformed_calls_are_refused_with_what_is_wrong_and_where(store: &Store) {
         (
             r#"{"type":"function_call","call_id":"","name":"f","arguments":"{}"}"#,
             "the call_id of a function_call item is empty",
+        ),
+        (
+            r#"{"type":"computer_call","call_id":"c","action":{}}"#,
+            "by its type, \"computer_call\", it is none of the items",
+        ),
+        (
+            r#"{"type":"custom_tool_call_output","call_id":"c"}"#,
+            "a custom_tool_call_output item has no output",
         ),
         (
             r#"{"type":"function_call","call_id":"c","name":"","arguments":"{}"}"#,

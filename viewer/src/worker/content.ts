@@ -40,12 +40,24 @@ export function saidBy(message: unknown): Said {
   if (message["type"] === "reasoning") {
     gather([message["summary"] ?? [], message["content"] ?? []].flat(), thoughts, thoughts, said.images);
     if (thoughts.length === 0 && typeof message["encrypted_content"] === "string") thoughts.push(REDACTED_THINKING);
-  } else gather(contentOf(message), texts, thoughts, said.images);
+  } else if (isOfProvidersTool(message)) texts.push(`${text(message["type"])}\n${readable(withoutHead(message))}`.trimEnd());
+  else gather(contentOf(message), texts, thoughts, said.images);
   // What a model says in other fields instead.
   if (typeof message["refusal"] === "string") texts.push(message["refusal"]);
   if (isObject(message["audio"]) && typeof message["audio"]["transcript"] === "string") texts.push(message["audio"]["transcript"]);
   if (thoughts.length === 0 && typeof message["reasoning"] === "string") thoughts.push(message["reasoning"]);
   return { ...said, text: texts.join("\n"), thinking: thoughts.join("\n") };
+}
+
+/** An item of OpenAI's Responses that says what a tool of the provider's own did, or is asked for. */
+function isOfProvidersTool(message: Json): boolean {
+  const { role, content, type } = message;
+  return role === undefined && content === undefined && /^(?!function_call|custom_tool_call).*(_call|_list_tools|_approval_re.*)$/.test(text(type));
+}
+
+function withoutHead(message: Json): Json {
+  const { type: _type, id: _id, status: _status, ...rest } = message;
+  return rest;
 }
 
 /** A message of a chat, as those of contexts are: who says it, and what it shows. */
@@ -57,7 +69,7 @@ export function chatMessage(message: Json): Json {
 
 /** Where a message says what it says. Gemini's has `parts`; an item of OpenAI's Responses that is a result has what the tool gave. */
 function contentOf(message: Json): unknown {
-  return message["type"] === "function_call_output" ? message["output"] : (message["content"] ?? message["parts"]);
+  return message["type"] === "function_call_output" || message["type"] === "custom_tool_call_output" ? message["output"] : (message["content"] ?? message["parts"]);
 }
 
 /** A message with results, without these: what is said beside them. */

@@ -165,7 +165,22 @@ function plain(message: Json): Json {
 
 const ROLES = new Set(["system", "user", "assistant", "tool", "developer", "function", "model"]);
 /** Items of OpenAI's Responses that have no role. */
-const ITEMS = new Set(["function_call", "function_call_output", "reasoning"]);
+const ITEMS = new Set([
+  "function_call",
+  "function_call_output",
+  "custom_tool_call",
+  "custom_tool_call_output",
+  "reasoning",
+  "web_search_call",
+  "file_search_call",
+  "code_interpreter_call",
+  "image_generation_call",
+  "mcp_list_tools",
+  "mcp_call",
+  "mcp_approval_request",
+  "mcp_approval_response",
+  "compaction",
+]);
 
 function isMessage(value: unknown): value is Json {
   if (!isObject(value)) return false;

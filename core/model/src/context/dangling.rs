@@ -227,7 +227,8 @@ pub(crate) fn has_a_message_each(style: ToolStyle) -> bool {
         ToolStyle::OpenAi
         | ToolStyle::OpenAiCamel
         | ToolStyle::Function
-        | ToolStyle::OpenAiResponses => true,
+        | ToolStyle::OpenAiResponses
+        | ToolStyle::OpenAiResponsesCustom => true,
         ToolStyle::Anthropic
         | ToolStyle::AiSdk
         | ToolStyle::AiSdk4
@@ -298,6 +299,11 @@ pub(super) fn results(calls: &[DanglingToolCall], text: &str, is_error: bool) ->
             (ToolStyle::OpenAiResponses, Some(id)) => {
                 messages.push(format!(
                     "{{\"type\":\"function_call_output\",\"call_id\":{id},\"output\":{reason}}}"
+                ));
+            }
+            (ToolStyle::OpenAiResponsesCustom, Some(id)) => {
+                messages.push(format!(
+                    "{{\"type\":\"custom_tool_call_output\",\"call_id\":{id},\"output\":{reason}}}"
                 ));
             }
             (ToolStyle::Gemini, id) => {

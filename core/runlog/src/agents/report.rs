@@ -40,7 +40,7 @@ pub(super) fn call_message(
         ToolStyle::Anthropic => {
             format!("{{\"type\":\"tool_use\",\"id\":{id},\"name\":{name},\"input\":{arguments}}}")
         }
-        ToolStyle::OpenAiResponses => {
+        ToolStyle::OpenAiResponses | ToolStyle::OpenAiResponsesCustom => {
             let text = RawJson::string(arguments.as_str());
             return RawJson::parse(format!(
                 "{{\"type\":\"function_call\",\"call_id\":{id},\"name\":{name},\"arguments\":{text}}}"

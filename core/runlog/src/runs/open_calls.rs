@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::HashSet};
 
 use runlog_model::{
     ContextEventKind, DanglingToolCall, InOrder, NewContextEvent, ToolCallRequest, ToolMark,
-    ToolStyle, is_response_item, place_without_id, tool_calls_of, tools_without_id,
+    is_response_item, place_without_id, tool_calls_of, tools_without_id,
 };
 use serde::{Deserialize, de::IgnoredAny};
 
@@ -31,7 +31,7 @@ impl OpenCalls {
     pub(super) fn of(calls: &[DanglingToolCall]) -> Self {
         let mut open = Self::default();
         for call in calls {
-            let is_item = call.style == ToolStyle::OpenAiResponses;
+            let is_item = call.style.is_item();
             open.add(call.id.clone(), call.name.clone(), is_item);
         }
         open
@@ -125,7 +125,7 @@ impl OpenCalls {
                     )));
                 }
                 for call in calls {
-                    let is_item = call.style == ToolStyle::OpenAiResponses;
+                    let is_item = call.style.is_item();
                     self.add(call.id, call.name, is_item);
                 }
             }

@@ -171,6 +171,11 @@ impl ToolOutcome {
                     "{{\"type\":\"function_call_output\",\"call_id\":{id},\"output\":{content}}}"
                 )
             }
+            ToolStyle::OpenAiResponsesCustom => {
+                format!(
+                    "{{\"type\":\"custom_tool_call_output\",\"call_id\":{id},\"output\":{content}}}"
+                )
+            }
             ToolStyle::Gemini | ToolStyle::Bedrock | ToolStyle::Anthropic => {
                 user_message(call.style, &self.part(call))
             }

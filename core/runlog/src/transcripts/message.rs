@@ -4,16 +4,10 @@ use bytes::Bytes;
 use runlog_model::{
     ContextEventKind, EventOptions, NewContextEvent, RawJson,
     json::slices::{fields, for_each_element, kind_of, string},
+    response_item_types,
 };
 
 use super::python_literal;
-
-/// The items of OpenAI's Responses that have no role, as JSON.
-const ITEMS: [&str; 3] = [
-    "\"function_call\"",
-    "\"function_call_output\"",
-    "\"reasoning\"",
-];
 
 /// A message, read.
 #[derive(Debug)]
@@ -21,6 +15,12 @@ pub(super) struct Message {
     pub(super) events: Vec<NewContextEvent>,
     /// What is unusual about it.
     pub(super) warning: Option<String>,
+}
+
+/// Whether a type, as JSON, is one of the items of OpenAI's Responses that have no role.
+fn is_item_type(raw: &str) -> bool {
+    let name = raw.strip_prefix('"').and_then(|raw| raw.strip_suffix('"'));
+    name.is_some_and(|name| response_item_types().any(|own| own == name))
 }
 
 /// Reads the message `raw`.
@@ -53,7 +53,7 @@ pub(super) fn read(raw: &Bytes, time_ms: Option<u64>) -> Result<Message, String>
         kind,
     ] = found;
     // An item of OpenAI's Responses has none, and no role.
-    let is_item = role.is_none() && kind.is_some_and(|kind| ITEMS.contains(&kind));
+    let is_item = role.is_none() && kind.is_some_and(is_item_type);
     let parts = parts.filter(|parts| are_geminis(parts));
     let says = [content, tool_calls, camel_calls, function_call, parts];
     if says.iter().all(Option::is_none) && !is_item {

@@ -29,6 +29,9 @@ pub enum ToolStyle {
     /// An item `function_call` of OpenAI's Responses for each call; each result is an item `function_call_output`.
     #[serde(rename = "openai_responses")]
     OpenAiResponses,
+    /// An item `custom_tool_call` of OpenAI's Responses, whose input is a text; its result is an item `custom_tool_call_output`.
+    #[serde(rename = "openai_responses_custom")]
+    OpenAiResponsesCustom,
     /// `functionCall` parts in a content of the model's, as Gemini writes them; all results are `functionResponse` parts of
     /// one content of the user's.
     Gemini,
@@ -40,6 +43,11 @@ pub enum ToolStyle {
 }
 
 impl ToolStyle {
+    /// Whether each call is an item of its own, as in OpenAI's Responses: the items of one answer follow one another.
+    pub fn is_item(self) -> bool {
+        matches!(self, Self::OpenAiResponses | Self::OpenAiResponsesCustom)
+    }
+
     /// Whether the results of one answer's calls must be in one message: its provider takes no two messages of the user's in a row.
     pub fn is_answered_at_once(self) -> bool {
         matches!(self, Self::Gemini | Self::Bedrock)
@@ -145,15 +153,29 @@ impl Envelope<'_> {
                 "tool calls",
             )
         })?;
-        if self.item == Some(Item::FunctionCall) {
-            let [id, name, arguments] = self.fields(["call_id", "name", "arguments"])?;
-            if named(id, "the call_id of a function_call item")?.is_none() {
-                return Err(Error::invalid(
-                    "a function_call item has no call_id; its result names it",
-                ));
+        let of_item = match self.item {
+            Some(Item::FunctionCall) => {
+                Some(("function_call", "arguments", ToolStyle::OpenAiResponses))
             }
-            let call = request(id, name, arguments, ToolStyle::OpenAiResponses)?;
-            push(&mut calls, call, "tool calls")?;
+            Some(Item::CustomCall) => Some((
+                "custom_tool_call",
+                "input",
+                ToolStyle::OpenAiResponsesCustom,
+            )),
+            _ => None,
+        };
+        if let Some((what, arguments, style)) = of_item {
+            let [id, name, arguments] = self.fields(["call_id", "name", arguments])?;
+            if named(id, &format!("the call_id of a {what} item"))?.is_none() {
+                return Err(Error::invalid(format!(
+                    "a {what} item has no call_id; its result names it"
+                )));
+            }
+            push(
+                &mut calls,
+                request(id, name, arguments, style)?,
+                "tool calls",
+            )?;
         }
         self.each_part(["functionCall", "function_call"], |part| {
             let [id, name, args] =

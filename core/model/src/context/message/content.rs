@@ -5,7 +5,7 @@
 
 use memchr::memmem;
 
-use super::envelope::{Envelope, Item};
+use super::envelope::Envelope;
 use crate::{
     Error, RawJson, Result, Role,
     json::slices::{beginning, has_field, unique_fields},
@@ -37,10 +37,10 @@ pub(in crate::context) fn check(json: &RawJson, envelope: &Envelope<'_>, role: R
         return Ok(());
     }
     if let Some(item) = envelope.item {
-        return match (item, envelope.fields(["output"])?) {
-            (Item::FunctionCallOutput, [None]) => Err(Error::invalid(
-                "a function_call_output item has no output, and OpenAI takes none without",
-            )),
+        return match (item.output_type(), envelope.fields(["output"])?) {
+            (Some(what), [None]) => Err(Error::invalid(format!(
+                "a {what} item has no output, and OpenAI takes none without"
+            ))),
             _ => Ok(()),
         };
     }

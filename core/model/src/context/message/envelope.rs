@@ -33,25 +33,61 @@ pub(in crate::context) struct Envelope<'a> {
 pub(in crate::context) enum Item {
     FunctionCall,
     FunctionCallOutput,
-    Reasoning,
+    /// A call whose input is a text of any form.
+    CustomCall,
+    CustomCallOutput,
+    /// What the model thought, or did by a tool of the provider's own, which has its result with it.
+    OfModel,
+    /// Whether the user lets the model call a tool of a server that the provider asks.
+    Approval,
 }
 
 impl Item {
+    /// Each by its type.
+    const ALL: [(&'static str, Self); 14] = [
+        ("function_call", Self::FunctionCall),
+        ("function_call_output", Self::FunctionCallOutput),
+        ("custom_tool_call", Self::CustomCall),
+        ("custom_tool_call_output", Self::CustomCallOutput),
+        ("reasoning", Self::OfModel),
+        ("web_search_call", Self::OfModel),
+        ("file_search_call", Self::OfModel),
+        ("code_interpreter_call", Self::OfModel),
+        ("image_generation_call", Self::OfModel),
+        ("mcp_list_tools", Self::OfModel),
+        ("mcp_call", Self::OfModel),
+        ("mcp_approval_request", Self::OfModel),
+        ("mcp_approval_response", Self::Approval),
+        ("compaction", Self::OfModel),
+    ];
+
     fn of(raw: &str) -> Option<Self> {
-        match raw {
-            "\"function_call\"" => Some(Self::FunctionCall),
-            "\"function_call_output\"" => Some(Self::FunctionCallOutput),
-            "\"reasoning\"" => Some(Self::Reasoning),
-            _ => None,
-        }
+        let name = raw.strip_prefix('"')?.strip_suffix('"')?;
+        let found = Self::ALL.iter().find(|(own, _)| *own == name);
+        found.map(|(_, item)| *item)
     }
 
     fn role(self) -> Role {
         match self {
-            Self::FunctionCall | Self::Reasoning => Role::Assistant,
-            Self::FunctionCallOutput => Role::Tool,
+            Self::FunctionCall | Self::CustomCall | Self::OfModel => Role::Assistant,
+            Self::FunctionCallOutput | Self::CustomCallOutput => Role::Tool,
+            Self::Approval => Role::User,
         }
     }
+
+    /// Its type, where it is the result of a call.
+    pub(super) fn output_type(self) -> Option<&'static str> {
+        match self {
+            Self::FunctionCallOutput => Some("function_call_output"),
+            Self::CustomCallOutput => Some("custom_tool_call_output"),
+            _ => None,
+        }
+    }
+}
+
+/// The types of the items of OpenAI's Responses that are messages without a role.
+pub fn response_item_types() -> impl Iterator<Item = &'static str> {
+    Item::ALL.iter().map(|(name, _)| *name)
 }
 
 impl<'a> Envelope<'a> {
@@ -109,10 +145,25 @@ impl<'a> Envelope<'a> {
             (Some("\"model\""), _) if self.parts.is_some() => Ok(Role::Assistant),
             (Some(raw), _) => string(raw, "role")?.parse(),
             (None, Some(item)) => Ok(item.role()),
-            (None, None) => Err(Error::invalid(
-                "the message has no role; it is one of system, developer, user, assistant, tool, function",
-            )),
+            (None, None) => Err(self.without_role()?),
         }
+    }
+
+    fn without_role(&self) -> Result<Error> {
+        let roles = "one of system, developer, user, assistant, tool, function";
+        let [kind] = self.fields(["type"])?;
+        let Some(kind) = kind.filter(|kind| kind.starts_with('"')) else {
+            return Ok(Error::invalid(format!(
+                "the message has no role; it is {roles}"
+            )));
+        };
+        let items: Vec<&str> = response_item_types().collect();
+        Ok(Error::invalid(format!(
+            "the message has no role, which is {roles}; and by its type, {}, it is none of the items of OpenAI's Responses that are taken \
+             without one: {}",
+            beginning(kind),
+            items.join(", ")
+        )))
     }
 
     /// Gives what every part of Gemini's content holds under one of two names to `take`: the API's name, and that of its client
@@ -224,7 +275,7 @@ pub fn is_response_item(json: &RawJson) -> bool {
     Envelope::of(json).is_ok_and(|envelope| {
         envelope
             .item
-            .is_some_and(|item| item != Item::FunctionCallOutput)
+            .is_some_and(|item| item.role() == Role::Assistant)
     })
 }
 

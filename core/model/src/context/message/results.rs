@@ -44,14 +44,14 @@ impl Envelope<'_> {
         })?;
             }
             Role::Tool => {
-                if self.item == Some(Item::FunctionCallOutput) {
+                if let Some(what) = self.item.and_then(Item::output_type) {
                     let [id] = self.fields(["call_id"])?;
-                    let id = named(id, "the call_id of a function_call_output item")?;
+                    let id = named(id, &format!("the call_id of a {what} item"))?;
                     let id = id.ok_or_else(|| {
-                    Error::invalid(
-                        "a function_call_output item has no call_id; it must name the call it answers",
-                    )
-                })?;
+                        Error::invalid(format!(
+                            "a {what} item has no call_id; it must name the call it answers"
+                        ))
+                    })?;
                     marks.push(named_mark(id));
                 }
                 self.each_part(FUNCTION_RESPONSE, |part| {
@@ -279,7 +279,7 @@ pub(crate) fn outputs_of(content: &RawJson) -> Outputs<'_> {
     let Ok(envelope) = Envelope::of(content) else {
         return outputs;
     };
-    if envelope.item == Some(Item::FunctionCallOutput) {
+    if envelope.item.and_then(Item::output_type).is_some() {
         let output = envelope.fields(["output"]).ok().and_then(|[output]| output);
         outputs.whole = output.map_or_else(RawJson::null, RawJson::from_slice);
         return outputs;
