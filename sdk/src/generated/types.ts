@@ -2006,7 +2006,7 @@ export interface ToolOutcome {
 }
 
 /** How a provider writes tool calls, and so how it wants their results. */
-export type ToolStyle = "openai" | "anthropic" | "function" | "ai_sdk" | "ai_sdk_4" | "openai_responses" | "gemini" | "openai_camel" | "bedrock";
+export type ToolStyle = "openai" | "anthropic" | "function" | "ai_sdk" | "ai_sdk_4" | "openai_responses" | "openai_responses_custom" | "gemini" | "openai_camel" | "bedrock";
 
 /** A request that isn't over. */
 export interface UnfinishedRequest {
