@@ -53,6 +53,9 @@ pub(crate) fn parts(message: &RawJson) -> Vec<Part> {
     let Some(fields @ Json::Object(_)) = Json::read(message.as_str()) else {
         return vec![Part::Text(message.as_str().to_owned())];
     };
+    if let Some(part) = item(&fields) {
+        return vec![part];
+    }
     let mut parts = Vec::new();
     let role = fields
         .get("role")
@@ -98,6 +101,47 @@ pub(crate) fn parts(message: &RawJson) -> Vec<Part> {
     );
     parts.extend(fields.get("function_call").and_then(call));
     parts
+}
+
+/// What an item of OpenAI's Responses is, which has no role; `None` for what is none.
+fn item(fields: &Json) -> Option<Part> {
+    let has = |name: &&str| fields.get(name).is_some();
+    let text = |name: &str| fields.get(name).and_then(Json::as_str).map(str::to_owned);
+    let kind = text("type")?;
+    // A message whose role is left out says what it says as any other.
+    let is_other = has(&"role") || (kind != "reasoning" && ["content", "parts"].iter().any(has));
+    if is_other {
+        return None;
+    }
+    Some(match kind.as_str() {
+        "function_call" | "custom_tool_call" => match call(fields)? {
+            Part::Call {
+                name, arguments, ..
+            } => Part::Call {
+                id: text("call_id"),
+                name,
+                arguments,
+            },
+            other => other,
+        },
+        "function_call_output" | "custom_tool_call_output" => Part::Result {
+            id: text("call_id"),
+            is_error: false,
+            text: content_text(fields.get("output")?),
+        },
+        "reasoning" => Part::Thinking(content_text(fields.get("summary")?)),
+        _ => {
+            let Json::Object(all) = fields else {
+                return None;
+            };
+            // What it did, without what only its provider needs to know.
+            let said = all
+                .iter()
+                .filter(|(name, _)| !["type", "id", "status"].contains(&name.as_str()));
+            let said = Json::Object(said.cloned().collect());
+            Part::Text(format!("[{kind}] {}", said.plain()))
+        }
+    })
 }
 
 /// The tool call of a tool_call event.
@@ -335,6 +379,22 @@ mod tests {
             assert_eq!((id.as_deref(), text.as_str()), (Some("c"), "no"));
             assert_eq!(*is_error, place > 0);
         }
+        let item = |text: &str| parts(&RawJson::parse(text.to_owned()).unwrap()).remove(0);
+        assert!(
+            matches!(item(r#"{"type":"custom_tool_call","id":"x","call_id":"c","name":"sql","input":"select 1"}"#),
+            Part::Call { id, name, .. } if id.as_deref() == Some("c") && name == "sql")
+        );
+        assert!(
+            matches!(item(r#"{"type":"function_call_output","call_id":"c","output":"no"}"#),
+            Part::Result { id, text, .. } if id.as_deref() == Some("c") && text == "no")
+        );
+        let thought =
+            r#"{"type":"reasoning","summary":[{"type":"summary_text","text":"I look."}]}"#;
+        assert!(matches!(item(thought), Part::Thinking(text) if text == "I look."));
+        let search = r#"{"type":"web_search_call","id":"ws","status":"completed","action":{"query":"oslo"}}"#;
+        assert!(
+            matches!(item(search), Part::Text(text) if text.starts_with("[web_search_call]") && text.contains("oslo") && !text.contains("ws"))
+        );
         let of_gemini = r#"{"role":"user","parts":[{"functionResponse":{"name":"ls","response":{"error":"no"}}}]}"#;
         let [Part::Result { id, is_error, text }] =
             &parts(&RawJson::parse(of_gemini.to_owned()).unwrap())[..]
