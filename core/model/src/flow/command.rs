@@ -66,8 +66,13 @@ impl RuntimeCommand {
     pub fn check(&self) -> crate::Result<()> {
         let needs_run = matches!(self.command_type.as_str(), "send" | "reply");
         if needs_run && self.run_id.as_deref().unwrap_or_default().is_empty() {
+            let found = if self.fields.contains_key("run_id") {
+                "it is not called `run_id` here, also over HTTP"
+            } else {
+                "none is given"
+            };
             return Err(crate::Error::invalid(format!(
-                "a {:?} command needs the runId of the run it is for; none is given",
+                "a {:?} command needs the `runId` of the run it is for; {found}",
                 self.command_type
             )));
         }
