@@ -86,6 +86,8 @@ impl FlowRun {
         let gate = store.runs().index().shared().gate(run);
         let _states = gate.saving().await;
         let taken_over = gate.take_over().await;
+        // The state is written again, with what comes.
+        let _beside = store.beside_erasures().await;
         let loaded = load_snapshot(store, run, Sequence::MAX).await?;
         let saved = loaded.ok_or_else(|| {
             Error::not_found(format!("run {run} has no snapshot to resume a flow from"))
