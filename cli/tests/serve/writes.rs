@@ -505,6 +505,12 @@ fn a_server_that_writes_makes_its_store_in_which_a_chat_is_held_copied_and_cut()
         json!({"messages": [{"role": "user", "content": "x"}, {"role": "user", "content": "y"}]});
     post(&format!("{instance}/messages"), two);
     assert_eq!(get(&instance)["last_sequence"], 2);
+    let whole = get(&format!("{instance}/messages"));
+    let wanted = json!([{"role": "user", "content": "x"}, {"role": "user", "content": "y"}]);
+    assert_eq!(
+        (&whole["messages"], &whole["last_sequence"]),
+        (&wanted, &json!(2))
+    );
     let truncated = post(
         &format!("/v1/sessions/{id}/truncations"),
         json!({"after_sequence": 1}),

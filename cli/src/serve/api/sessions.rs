@@ -1,7 +1,8 @@
 //! Sessions, their agent instances, and the contexts of these.
 
+use axum::http::StatusCode;
 use runlog::{
-    AgentInstance, InstanceId, Page, Session, SessionId, Store,
+    AgentInstance, InstanceId, Page, RawJson, Session, SessionId, Store,
     contexts::ContextEvent,
     sessions::{ListInstances, ListSessions},
 };
@@ -13,6 +14,9 @@ use crate::serve::{
     endpoint::{Endpoint, NoPath, NoQuery, get},
     problem::{Answer, Problem},
 };
+
+/// The most bytes of messages that are given at once: far more than any model reads.
+const MESSAGES_BYTES_MAX: usize = 64 << 20;
 
 pub(super) fn endpoints() -> Vec<Endpoint> {
     vec![
@@ -40,6 +44,12 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             events,
         )
         .example_query("first=1&limit=10"),
+        get(
+            "/v1/instances/{instance_id}/messages",
+            "Gives the messages of an instance's context, all of them, as the next call of its model needs them: each as it was sent \
+             or received.",
+            messages,
+        ),
     ]
 }
 
@@ -53,6 +63,15 @@ pub(super) struct OfSession {
 pub(super) struct OfInstance {
     /// The agent instance.
     pub(super) instance_id: InstanceId,
+}
+
+/// The messages of a context.
+#[derive(Serialize, JsonSchema)]
+struct ContextMessages {
+    /// Each in its provider's own form.
+    messages: Vec<RawJson>,
+    /// The last sequence of the context when they were read: the `expected_last_sequence` of an answer to them.
+    last_sequence: u64,
 }
 
 /// Which events of a context to list.
@@ -106,6 +125,29 @@ async fn instance(store: Store, of: OfInstance, _: NoQuery) -> Answer<Instance> 
     Ok(Instance {
         instance: instance.ok_or_else(unknown)?,
         last_sequence: store.contexts().last_sequence(of.instance_id).await?,
+    })
+}
+
+async fn messages(store: Store, of: OfInstance, _: NoQuery) -> Answer<ContextMessages> {
+    let context = store.context(of.instance_id).await?;
+    // Before they are read: who writes an answer to fewer than there are is told so.
+    let last_sequence = context.get_last_sequence().await?;
+    let messages = context.get_messages().await?;
+    let messages: Vec<RawJson> = messages.into_iter().map(|message| message.json).collect();
+    let bytes: usize = messages.iter().map(|json| json.as_bytes().len()).sum();
+    if bytes > MESSAGES_BYTES_MAX {
+        let detail = format!(
+            "the messages have {bytes} bytes, and at most {MESSAGES_BYTES_MAX} are given at once; read the context's events, in pages"
+        );
+        return Err(Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "too_large",
+            detail,
+        ));
+    }
+    Ok(ContextMessages {
+        messages,
+        last_sequence,
     })
 }
 
