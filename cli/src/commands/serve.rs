@@ -34,7 +34,8 @@ too. They have at least 16 characters; `openssl rand -hex 32` makes one.
 It reads beside the process that writes the store, and follows it. With --write, or a token for writing, it is the \
 writer itself, and no other process can be; a store that isn't there is made then.
 
-It prints its address once it can be connected to, with --json as {\"url\"}, and ends on Ctrl-C and SIGTERM, or with \
+It prints its address once it can be connected to, with --json as {\"url\"}, and the \
+token that it made as \"write_token\", and ends on Ctrl-C and SIGTERM, or with \
 an error if the folder of the store is removed, renamed or replaced.";
 
 #[derive(clap::Args)]
@@ -168,7 +169,7 @@ async fn serve(
     let url = format!("http://{}/", near(address));
     // Only now: a token of a server that never listened would open nothing. Before the address, so that who reads that
     // finds the token said.
-    if let Some(token) = made {
+    if let Some(token) = made.as_ref().filter(|_| !out.is_json()) {
         to_stderr(&format!("the token for writing: {token}"));
     }
     if is_writer {
@@ -185,7 +186,11 @@ async fn serve(
         );
     }
     if out.is_json() {
-        out.value(&serde_json::json!({"url": url}))?;
+        let mut listening = serde_json::json!({"url": url});
+        if let Some(token) = made {
+            listening["write_token"] = token.into();
+        }
+        out.value(&listening)?;
     } else {
         out.line(&url)?;
     }

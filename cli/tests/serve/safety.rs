@@ -102,20 +102,23 @@ fn the_store_may_be_named_behind_the_options_and_the_address_is_json_for_program
     let place = Place::new();
     record(&place);
     fs::rename(place.path("runlog-data"), place.path("elsewhere")).unwrap();
-    let mut process = common_serve(&place, &["--json", "elsewhere"]);
-    let mut line = String::new();
-    std::io::BufRead::read_line(
-        &mut std::io::BufReader::new(process.0.stdout.take().unwrap()),
-        &mut line,
-    )
-    .unwrap();
-    let told: Value = serde_json::from_str(&line).unwrap();
-    assert!(
-        told["url"]
-            .as_str()
-            .unwrap()
-            .starts_with("http://127.0.0.1:")
-    );
+    for (arguments, has_token) in [
+        (&["--json", "elsewhere"][..], false),
+        (&["--json", "--write", "elsewhere"], true),
+    ] {
+        let mut process = common_serve(&place, arguments);
+        let mut line = String::new();
+        std::io::BufRead::read_line(
+            &mut std::io::BufReader::new(process.0.stdout.take().unwrap()),
+            &mut line,
+        )
+        .unwrap();
+        let told: Value = serde_json::from_str(&line).unwrap();
+        let url = told["url"].as_str().unwrap();
+        assert!(url.starts_with("http://127.0.0.1:"));
+        let token = told["write_token"].as_str();
+        assert_eq!(token.is_some_and(|token| token.len() > 40), has_token);
+    }
 }
 
 fn common_serve(place: &Place, arguments: &[&str]) -> crate::common::Ends {
