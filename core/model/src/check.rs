@@ -3,6 +3,7 @@
 use crate::{
     Error, RawJson, Result,
     limits::{CHAT_SEQUENCE_GIVEN_MAX, CHAT_SEQUENCE_MAX},
+    time::LAST_MS,
 };
 
 /// Checks the length of a text in bytes.
@@ -36,6 +37,16 @@ pub(crate) fn required(what: &str, text: &str, chars_max: usize) -> Result<()> {
         return Err(Error::invalid(format!("{what} is empty; give one")));
     }
     length(what, Some(text), chars_max)
+}
+
+/// Checks a time that a caller gave.
+pub(crate) fn given_time(what: &str, at_ms: u64) -> Result<()> {
+    if at_ms <= LAST_MS {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "{what} is {at_ms}, which is after the year 9999; it is in milliseconds since 1970-01-01 UTC"
+    )))
 }
 
 /// Checks that a JSON value is an object.

@@ -6,6 +6,9 @@ use runlog_log::calendar::{days_from_date, days_of_month};
 use serde::{Deserializer, de};
 use serde_json::Value;
 
+/// The last millisecond of the year 9999. Later times have no usual form as text, and from some 270,000 years on no date in JavaScript.
+pub const LAST_MS: u64 = 253_402_300_799_999;
+
 /// Numbers below this are seconds, the others milliseconds: as milliseconds it is in 1973, as seconds in 5138.
 const SECONDS_END: f64 = 1e11;
 /// From here on, numbers with a floating point are too coarse for milliseconds.

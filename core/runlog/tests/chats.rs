@@ -1515,6 +1515,25 @@ fn bad_input_is_refused_and_writes_nothing(store: &blocking::Store) {
         )),
         ErrorKind::InvalidInput
     );
+    let late = ChatMessage {
+        created_at_ms: u64::MAX,
+        ..text("x")
+    };
+    assert_eq!(
+        kind(chats.save_messages("c", vec![late])),
+        ErrorKind::InvalidInput
+    );
+    let late = Chat {
+        created_at_ms: 253_402_300_800_000,
+        ..named("late")
+    };
+    assert_eq!(kind(chats.create_chat(late)), ErrorKind::InvalidInput);
+    let late = runlog::NewSession {
+        created_at_ms: Some(u64::MAX),
+        ..runlog::NewSession::default()
+    };
+    let error = store.create_session(late).unwrap_err();
+    assert!(error.to_string().contains("after the year 9999"), "{error}");
     let bad = Step {
         input: Some(json("[]")),
         ..step("c", "2", "k")

@@ -11,6 +11,18 @@ describe.each(places)("contexts $name", ({ fresh }) => {
     return { store, session, instance, context: await store.context(instance.id) };
   }
 
+  test("a time after the year 9999 is refused, and the last one before it taken", async () => {
+    const store = await fresh();
+    const { instance } = await store.startSession({ title: "t" }, "planner");
+    const context = await store.context(instance.id);
+    const at = (createdAtMs: number) => context.appendMessage({ role: "user", content: "x" }, { event: { createdAtMs } });
+    const last = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
+    expect((await failure(at(last + 1), "invalid_input")).message).toContain("after the year 9999");
+    await at(last);
+    expect((await context.getEvents())[0]?.createdAtMs).toBe(last);
+    await failure(store.createSession({ createdAtMs: last + 1 }), "invalid_input");
+  });
+
   test("a message is kept byte for byte", async () => {
     const { context: it } = await context();
     const text = '{ "role":"user",\t"content":"h\\u00e9llo \\ud83d\\ude00", "score": 1.0, "big": 12345678901234567890 }';

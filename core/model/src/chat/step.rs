@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     RawJson, Result, Updates,
-    check::{chosen_sequence, given_sequence, length, object, required, sequence},
+    check::{chosen_sequence, given_sequence, given_time, length, object, required, sequence},
     json::{extra, overlay},
     limits::{CHAT_ID_CHARS_MAX, CHAT_OWNER_CHARS_MAX},
     named::named,
@@ -294,6 +294,8 @@ impl Step {
     /// [`CHAT_SEQUENCE_GIVEN_MAX`](crate::limits::CHAT_SEQUENCE_GIVEN_MAX).
     pub fn check_new(&self) -> Result<()> {
         given_sequence("step", &self.step_id, self.sequence)?;
+        given_time("the step's created_at", self.created_at_ms)?;
+        given_time("the step's updated_at", self.updated_at_ms)?;
         self.check()
     }
 

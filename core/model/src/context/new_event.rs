@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     Error, RawJson, Result,
+    check::given_time,
     codec::{EventMeta, ToolMark},
     json::slices::{has_field, unique_fields},
 };
@@ -25,6 +26,7 @@ impl NewContextEvent {
         options: &EventOptions,
     ) -> Result<Self> {
         let mut event = check_event(kind, content, tool_call_id)?;
+        check_options(options)?;
         event.apply(options);
         Ok(event)
     }
@@ -50,11 +52,19 @@ impl NewContextEvent {
 
     fn split(json: RawJson, content: Content, options: &EventOptions) -> Result<Vec<Self>> {
         let mut events = split(json, content)?;
+        check_options(options)?;
         for event in &mut events {
             event.apply(options);
         }
         Ok(events)
     }
+}
+
+fn check_options(options: &EventOptions) -> Result<()> {
+    given_time(
+        "the event's `created_at_ms`",
+        options.created_at_ms.unwrap_or(0),
+    )
 }
 
 /// The events of one message: itself, then one tool_call for each call it asks for.

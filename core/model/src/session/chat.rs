@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::status::SessionStatus;
 use crate::{
     Error, OpenRequest, RawJson, Result, Updates,
-    check::{length, required},
+    check::{given_time, length, required},
     json::{extra, overlay},
     limits::{
         CHAT_ID_CHARS_MAX, CHAT_OWNER_CHARS_MAX, CHAT_TITLE_CHARS_MAX, CHAT_WORD_CHARS_MAX,
@@ -281,6 +281,7 @@ impl Chat {
             &self.assistant_id,
             CHAT_OWNER_CHARS_MAX,
         )?;
+        given_time("the chat's created_at", self.created_at_ms)?;
         self.check()
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{chat::ChatFields, status::SessionStatus};
 use crate::{
     Error, InstanceId, RawJson, Result, SessionId,
-    check::check_length,
+    check::{check_length, given_time},
     limits::{
         AGENT_NAME_BYTES_MAX, PROJECT_BYTES_MAX, SESSION_METADATA_BYTES_MAX,
         SESSION_NAME_BYTES_MAX, TITLE_BYTES_MAX,
@@ -61,6 +61,7 @@ impl Session {
                 "the session's name is empty; leave it out, or give one",
             ));
         }
+        given_time("the session's `created_at_ms`", self.created_at_ms)?;
         check_length(
             "the session's name",
             self.name.as_deref(),

@@ -5,6 +5,7 @@ use runlog_model::{
     ContextEventKind, EventOptions, NewContextEvent, RawJson,
     json::slices::{fields, for_each_element, kind_of, string},
     response_item_types,
+    time::LAST_MS,
 };
 
 use super::python_literal;
@@ -60,7 +61,8 @@ pub(super) fn read(raw: &Bytes, time_ms: Option<u64>) -> Result<Message, String>
         return Err("the message has no `content`".to_owned());
     }
     let options = EventOptions {
-        created_at_ms: time_ms,
+        // Another number than a time in milliseconds tells nothing.
+        created_at_ms: time_ms.filter(|ms| *ms <= LAST_MS),
         ..EventOptions::default()
     };
     let from_python = match tool_calls {
