@@ -532,7 +532,7 @@ fn items_of_openais_responses_are_read_without_a_role() {
             r#"{"type":"function_call_output","call_id":"c"}"#,
             "no output",
         ),
-        (r#"{"type":"web_search_call","id":"w"}"#, "no role"),
+        (r#"{"type":"computer_call","id":"w"}"#, "no role"),
         (r#"{"type":"message","content":"x"}"#, "no role"),
         (r#"{"type":7,"call_id":"c","name":"ls"}"#, "no role"),
     ] {
