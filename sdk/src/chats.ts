@@ -6,7 +6,7 @@ import {
   chatListOf,
 } from "./chat-types.js";
 import { fieldsOf, listOf, objectOf, optionsOf } from "./checks.js";
-import { RunlogError, invalid, messageOf, withKnownFields } from "./error.js";
+import { RunlogError, invalid, isAbort, messageOf, withKnownFields } from "./error.js";
 import type { StoreCalls } from "./generated/calls.js";
 import type {
   Chat,
@@ -125,9 +125,15 @@ export class Chats {
    * const rest = await store.chats.list({ visibleTo: "user123", teams: ["sales"], pageSize: 20, cursor: page.next });
    * ```
    *
-   * @throws {@link RunlogError} `invalid_input` for a page that is too large, a cursor of another list, or teams of nobody.
+   * @throws {@link RunlogError} `invalid_input` for a page that is too large, a cursor of another list, teams of nobody, or a `visibleTo`
+   * or `userId` that is `undefined`.
    */
   async list(filter: ChatFilter = {}): Promise<ChatList> {
+    // Of somebody who isn't known, as when a login is missing, it would be everybody's.
+    const given = fieldsOf(filter, "a filter");
+    for (const name of ["visibleTo", "userId"] as const)
+      if (name in given && (given[name] ?? undefined) === undefined)
+        throw invalid(`\`${name}\` is ${String(given[name])}, with which everybody's chats would be listed; give it, or leave it out where that is meant`);
     return chatListOf(await this.#handle.value("listChats", filter));
   }
 
@@ -334,8 +340,8 @@ export class Chats {
   }
 
   /**
-   * Does the work of a request, and ends it as the work ended: `completed` when it returns, `failed` with the error when it
-   * throws, which is then thrown on. A request that the work has ended itself is left as it is. A message whose id is taken by
+   * Does the work of a request, and ends it as the work ended: `completed` when it returns, `interrupted` when it was stopped (it throws
+   * an `AbortError`), `failed` with the error when it throws anything else; what it throws is thrown on. A request that the work has ended itself is left as it is. A message whose id is taken by
    * then is written with a fresh one.
    *
    * @throws {@link RunlogError} as {@link beginRequest} and {@link RequestBuffer.finish}; whatever the work throws.
@@ -365,7 +371,8 @@ export class Chats {
       result = await work(begun);
     } catch (error) {
       // The error of the work matters more than that its end couldn't be written, which the store tells the next one.
-      if (!begun.hasEnded) await finish({ failed: messageOf(error) }).catch(() => begun.close().catch(() => {}));
+      const end: RequestEnd = isAbort(error) ? "interrupted" : { failed: messageOf(error) };
+      if (!begun.hasEnded) await finish(end).catch(() => begun.close().catch(() => {}));
       throw error;
     }
     try {

@@ -243,7 +243,14 @@ function textOfError(error: unknown): string {
   }
 }
 
-/** The error of a signal that is aborted. @internal */
+/** Whether an error says that work was given up. @internal */
+export function isAbort(error: unknown): boolean {
+  if (typeof error !== "object" || error === null) return false;
+  const { name, code } = error as { name?: unknown; code?: unknown };
+  return name === "AbortError" || code === "ABORT_ERR" || code === "aborted";
+}
+
+/** The error of a call that its signal ended. @internal */
 export function abortedError(signal: AbortSignal): RunlogError {
   const reason: unknown = signal.reason;
   return new RunlogError("aborted", `given up: ${messageOf(reason)}`, { cause: reason });

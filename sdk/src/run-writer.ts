@@ -8,7 +8,7 @@ import { RawJson, checkField, jsonBytes, jsonList, messageBytes } from "./json.j
 import type { ToolOutcome } from "./run-types.js";
 
 /** The calls that record messages and what tools gave, which a recorder has and an agent's function. */
-type Recording = Handle<Pick<RecorderCalls & RunContextCalls, "recordMessage" | "checkToolCall" | "recordToolResult" | "recordToolResults" | "recordToolCall">>;
+type Recording = Handle<Pick<RecorderCalls & RunContextCalls, "recordMessage" | "recordMessages" | "checkToolCall" | "recordToolResult" | "recordToolResults" | "recordToolCall">>;
 
 /** Records the messages of a run and what its tools gave: what a {@link RunRecorder} and a {@link RunContext} both do. */
 export abstract class RunWriter {
@@ -30,6 +30,26 @@ export abstract class RunWriter {
    */
   async recordMessage(message: MessageInput, options?: AppendOptions): Promise<Recorded> {
     return await this.#handle.value("recordMessage", options, messageBytes(message));
+  }
+
+  /**
+   * Records several messages as one batch, and one flush, all or none of them: the items of one answer of OpenAI's Responses, of which
+   * none is to be there without those behind it. Resolves to the first one's id and sequence, with the last one's.
+   *
+   * @example
+   * ```ts
+   * await run.recordMessages([
+   *   { type: "reasoning", id: "rs_1", summary: [] },
+   *   { type: "function_call", call_id: "call_1", name: "ls", arguments: "{}" },
+   * ]);
+   * ```
+   *
+   * @throws {@link RunlogError} as {@link recordMessage}, for the first of them that is refused where it stands; `invalid_input` when there
+   * is none.
+   */
+  async recordMessages(messages: readonly MessageInput[], options?: AppendOptions): Promise<Recorded> {
+    const { lengths, data } = jsonList(listOf(messages, "messages").map((message) => messageBytes(message as MessageInput)));
+    return await this.#handle.value("recordMessages", { lengths, ...(options !== undefined && { options }) }, data);
   }
 
   /**

@@ -49,7 +49,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         up_to_sequence: args.to_point,
         up_to_message: args.to_message.clone(),
         name: args.name.clone(),
-        title: None,
+        ..CopySession::default()
     };
     let copy = copy(&store, &source, &options)?;
     let instances = store.instances(copy.id)?;

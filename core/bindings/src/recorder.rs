@@ -81,6 +81,10 @@ calls! {
         let message = input.json()?;
         write(async move { recorder.record_raw_message_with(message, &options).await })
     };
+    recordMessages { lengths: Vec<usize>, #[serde(default)] options: AppendOptions } -> Recorded => {
+        let messages = input.json_list(&lengths)?;
+        write(async move { recorder.record_raw_messages(messages, &options).await })
+    };
     checkToolCall { tool_call_id: String } -> usize =>
         wait(async move { recorder.check_tool_call(&tool_call_id).await });
     recordToolResult(outcome: ToolOutcome) -> Recorded => {

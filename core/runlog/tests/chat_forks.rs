@@ -27,6 +27,7 @@ both! {
     a_copy_is_copied_up_to_a_message_that_it_has_of_its_source
     a_message_that_is_not_there_is_refused_and_nothing_is_made
     an_answer_that_was_interrupted_is_gone_on_with_in_the_copy
+    a_copy_for_somebody_is_seen_by_nobody_else
 }
 
 fn text(role: ChatRole, content: &str) -> ChatMessage {
@@ -323,4 +324,53 @@ fn an_answer_that_was_interrupted_is_gone_on_with_in_the_copy(store: &blocking::
     request.finish(RequestEnd::Completed).unwrap();
     assert!(chats.resume(&copy).unwrap().is_none());
     assert!(chats.resume("c").unwrap().is_some());
+}
+
+fn a_copy_for_somebody_is_seen_by_nobody_else(store: &blocking::Store) {
+    let chats = store.chats();
+    let chat = Chat {
+        chat_id: "c".into(),
+        created_by: Some("ann".into()),
+        team_id: Some("red".into()),
+        public: true,
+        ..Chat::new("travel")
+    };
+    chats.create_chat(chat).unwrap();
+    let message = vec![text(ChatRole::User, "a")];
+    chats.save_messages("c", message).unwrap();
+    let source = store.find_session("c").unwrap().id;
+    let copy = |created_by: Option<&str>| {
+        let options = CopySession {
+            created_by: created_by.map(str::to_owned),
+            ..CopySession::default()
+        };
+        store.copy_session(source, &options)
+    };
+    let of_eve = copy(Some("eve")).unwrap().session.id.to_string();
+    let found = chats.get_chat(&of_eve).unwrap().unwrap();
+    let owner = (found.created_by.as_deref(), found.team_id, found.public);
+    assert_eq!(owner, (Some("eve"), None, false));
+    let as_it_was = copy(None).unwrap().session.id.to_string();
+    let found = chats.get_chat(&as_it_was).unwrap().unwrap();
+    assert_eq!(
+        (found.created_by.as_deref(), found.public),
+        (Some("ann"), true)
+    );
+    let long = "x".repeat(1_000);
+    assert_eq!(copy(Some(&long)).unwrap_err().kind(), ErrorKind::TooLarge);
+    let plain = store.create_session(Default::default()).unwrap().id;
+    let options = CopySession {
+        created_by: Some("eve".into()),
+        ..CopySession::default()
+    };
+    let error = store.copy_session(plain, &options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput, "{error}");
+    let over = ListRequests {
+        status: Some(RequestStatus::Completed),
+        ..ListRequests::default()
+    };
+    assert_eq!(
+        chats.list_requests(&over).unwrap_err().kind(),
+        ErrorKind::InvalidInput
+    );
 }

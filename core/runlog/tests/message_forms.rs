@@ -118,9 +118,17 @@ fn custom_calls_are_answered_in_their_form_and_what_the_provider_did_is_kept(sto
         r#"{"type":"function_call","id":"fc_1","call_id":"c","name":"ls","arguments":"{}"}"#,
         r#"{"type":"mcp_approval_request","id":"mcpr_1","name":"roll","server_label":"dice","arguments":"{}"}"#,
     ];
-    for item in items {
-        run.record_raw_message(raw(item)).unwrap();
-    }
+    // As one batch, whole or not at all.
+    let refused = [items[0], items[1], r#"{"role":"user","content":"between"}"#];
+    let options = AppendOptions::default();
+    let batch = |items: &[&str]| items.iter().map(|item| raw(item)).collect::<Vec<_>>();
+    run.record_raw_messages(batch(&refused), &options)
+        .unwrap_err();
+    run.record_raw_messages(Vec::new(), &options).unwrap_err();
+    assert_eq!(messages(store, &run, 1), Vec::<String>::new());
+    let recorded = run.record_raw_messages(batch(&items), &options).unwrap();
+    // Three calls stand beside their items.
+    assert_eq!((recorded.sequence_number, recorded.last_sequence), (2, 11));
     run.record_tool_result(&ToolOutcome::completed("a", raw(r#"{"n":1}"#)))
         .unwrap();
     let own = r#"{"type":"custom_tool_call_output","call_id":"b","output":"two"}"#;

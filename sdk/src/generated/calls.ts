@@ -497,6 +497,10 @@ export interface RecorderCalls {
   run: { args: undefined; value: Run };
   nextStep: { args: undefined; value: number };
   recordMessage: { args: AppendOptions; value: Recorded };
+  recordMessages: { args: {
+    lengths: readonly number[];
+    options?: AppendOptions | undefined;
+  }; value: Recorded };
   checkToolCall: { args: {
     toolCallId: string;
   }; value: number };
@@ -537,6 +541,10 @@ export interface RunContextCalls {
   nextStep: { args: undefined; value: number };
   describe: { args: RunDetails; value: Run };
   recordMessage: { args: AppendOptions; value: Recorded };
+  recordMessages: { args: {
+    lengths: readonly number[];
+    options?: AppendOptions | undefined;
+  }; value: Recorded };
   checkToolCall: { args: {
     toolCallId: string;
   }; value: number };

@@ -443,6 +443,11 @@ export interface CopiedSession {
 
 /** How much of a session to copy, and what the copy is called. */
 export interface CopySession {
+  /**
+   * Whose the copy of a chat is: made by this user, who alone sees it. Left out leaves it as the source is, also public
+   * or shared.
+   */
+  createdBy?: string | undefined;
   /** The external name of the copy. */
   name?: string | undefined;
   /** The title of the copy; left out takes the source's. */

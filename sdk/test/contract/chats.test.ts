@@ -22,6 +22,34 @@ describe.each(places)("chats $name", ({ fresh }) => {
     expect(await chats.countMessages("chat_1")).toBe(0);
   });
 
+  test("whom chats are listed for is not left open by a value that isn't there", async () => {
+    const { chats } = await fresh();
+    await chats.create({ assistantId: "travel", createdBy: "ann" });
+    const login = {} as { user?: string };
+    expect((await failure(chats.list({ visibleTo: login.user }), "invalid_input")).message).toContain("everybody's chats");
+    await failure(chats.list({ userId: undefined }), "invalid_input");
+    await failure(chats.list({ userId: null as never }), "invalid_input");
+    expect((await chats.list({})).items).toHaveLength(1);
+    expect((await chats.list({ visibleTo: "eve" })).items).toHaveLength(0);
+  });
+
+  test("a request whose work was stopped is interrupted, and one whose work failed has failed", async () => {
+    const { chats } = await fresh();
+    const { chatId } = await chats.create({ assistantId: "travel" });
+    const message = { type: "text", props: { content: "Oslo?" } };
+    const ended = async (error: Error) => {
+      let id = "";
+      const work = chats.withRequest(chatId, { assistantId: "travel", message }, (request) => {
+        id = request.requestId;
+        throw error;
+      });
+      await expect(work).rejects.toBe(error);
+      return (await chats.getRequest(id))?.status;
+    };
+    expect(await ended(new DOMException("The user stopped it.", "AbortError"))).toBe("interrupted");
+    expect(await ended(new Error("model down"))).toBe("failed");
+  });
+
   test("a chat is copied up to any of its messages, without an agent", async () => {
     const store = await fresh();
     const { chats } = store;

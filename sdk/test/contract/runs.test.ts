@@ -14,6 +14,25 @@ const CALL: MessageObject = {
 };
 
 describe.each(places)("runs $name", ({ fresh }) => {
+  test("the items of an answer are recorded together, or none of them", async () => {
+    const store = await fresh();
+    const run = await store.runs.start({ session: { title: "t" }, agentName: "coder", messages: [{ role: "user", content: "q" }] });
+    const items = [
+      { type: "reasoning", id: "rs_1", summary: [] },
+      { type: "web_search_call", id: "ws_1", status: "completed", action: { type: "search", query: "oslo" } },
+      { type: "custom_tool_call", call_id: "c", name: "sql", input: "select 1" },
+    ] as const;
+    await failure(run.recordMessages([...items, { role: "user", content: "between" }]), "invalid_input");
+    await failure(run.recordMessages([]), "invalid_input");
+    await failure(run.recordMessages(items[0] as never), "invalid_input");
+    const recorded = await run.recordMessages(items, { idempotencyKey: "k" });
+    expect([recorded.sequenceNumber, recorded.lastSequence]).toEqual([2, 5]);
+    expect((await run.recordMessages(items, { idempotencyKey: "k" })).repeated).toBe(true);
+    await run.recordToolResult({ toolCallId: "c", output: "1 row" });
+    const messages = await (await store.context(run.run.instanceId)).getMessages();
+    expect(messages.slice(1)).toEqual([...items, { type: "custom_tool_call_output", call_id: "c", output: "1 row" }]);
+  });
+
   test("a run that has ended is resumed where that is asked for", async () => {
     const store = await fresh();
     const run = await store.runs.start({ session: {}, agentName: "coder", messages: [{ role: "user", content: "fix it" }] });

@@ -175,6 +175,11 @@ const TRIALS: Record<string, Trial> = {
     after: "console.log(rows, (await store.runs.toolCalls(run.id)).items[0]?.status);",
     says: "[ 'Oslo' ] completed\n",
   },
+  "run-writer.ts: recordMessages": {
+    before: 'const run = await store.runs.start({ session: {}, agentName: "coder" });',
+    after: "console.log((await store.runs.toolCalls(run.id)).items.map((call) => call.toolName).join());",
+    says: "ls\n",
+  },
   "run-writer.ts: recordToolResults": {
     before: `
       const run = await store.runs.start({ session: {}, agentName: "coder" });

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     Error, ErrorKind, Result,
     agents::inner::Inner,
-    contexts::{AppendOptions, RawMessage},
+    contexts::AppendOptions,
     flows::{load_snapshot, receive_since},
     kernel::inbox::{Inbox, Taker},
     runs::{BatchExtras, Recorded, ToolOutcome},
@@ -151,23 +151,32 @@ impl RunContext {
         json: RawJson,
         options: &AppendOptions,
     ) -> Result<Recorded> {
-        let message = RawMessage {
-            json: json.clone(),
-            event: options.event.clone(),
-        };
+        let messages = vec![json.clone()];
+        let recorded = self.record_raw_messages(messages, options).await;
+        if recorded.is_err() && self.inner.is_broken(Defect::WritesLate) {
+            self.inner.write_late(&self.live, json).await?;
+        }
+        recorded
+    }
+
+    /// Records several messages in the provider's own JSON as one batch, all or none of them; as
+    /// [`RunRecorder::record_raw_messages`](crate::runs::RunRecorder::record_raw_messages).
+    ///
+    /// # Errors
+    /// As [`RunRecorder::record_raw_messages`](crate::runs::RunRecorder::record_raw_messages).
+    pub async fn record_raw_messages(
+        &self,
+        messages: Vec<RawJson>,
+        options: &AppendOptions,
+    ) -> Result<Recorded> {
         self.results_of_pausing().await;
         let _pass = self.live.write_guard().await;
         let events = self.unrecorded().await?;
         let extras = BatchExtras::events(&events.records);
-        let recorded = self
-            .live
-            .recorder
-            .record_with(&[message], options, &extras)
-            .await;
-        if recorded.is_err() && self.inner.is_broken(Defect::WritesLate) {
-            self.inner.write_late(&self.live, json).await?;
-        }
-        let recorded = recorded?;
+        let recorder = &self.live.recorder;
+        let recorded = recorder
+            .record_raw_messages_with(messages, options, &extras)
+            .await?;
         events.mark_recorded(&self.live);
         Ok(recorded)
     }

@@ -171,6 +171,9 @@ waiting! {
     /// [`record_raw_message`](Self::record_raw_message) with options. Run and step are the recorder's own.
     fn record_raw_message_with(&self, json: RawJson, options: &AppendOptions) -> Result<Recorded>;
 
+    /// Records several messages in the provider's own JSON as one batch, with one flush, all or none of them. Durable when it returns.
+    fn record_raw_messages(&self, messages: Vec<RawJson>, options: &AppendOptions) -> Result<Recorded>;
+
     /// Checks, before the work of a tool is done, that its result could be recorded now: the run is running, and the call
     /// has none yet. Returns how many open calls it may be: one, or of calls without ids, which their tool names, those of the tool.
     fn check_tool_call(&self, tool_call_id: &str) -> Result<usize>;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Chats;
 use crate::{
-    Result,
+    Error, Result,
     journal::{
         cursor::{Cursor, Kind as CursorKind},
         page::check_limit,
@@ -91,9 +91,15 @@ impl Chats {
     /// directly or imported, and those of a copied chat.
     ///
     /// # Errors
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a cursor of another list.
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, the status of a request that is over, or a
+    /// cursor of another list.
     pub async fn list_requests(&self, options: &ListRequests) -> Result<Page<UnfinishedRequest>> {
         check_limit(options.limit)?;
+        if let Some(over) = options.status.filter(|status| status.is_over()) {
+            return Err(Error::invalid(format!(
+                "a request that is {over} is over, and not listed here: those that are running, interrupted or failed are; one is found by its id"
+            )));
+        }
         let ListRequests {
             status,
             chat_id,

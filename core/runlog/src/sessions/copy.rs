@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 
 use runlog_log::{Expected, Op, Position, ReadOptions, Record, Sequence, StreamId};
-use runlog_model::{AgentInstance, Catalog, CatalogEvent, InstanceId, Session, SessionId};
+use runlog_model::{
+    AgentInstance, Catalog, CatalogEvent, Chat, ChatShare, InstanceId, Session, SessionId,
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +55,8 @@ pub struct CopySession {
     pub name: Option<String>,
     /// The title of the copy; `None` takes the source's.
     pub title: Option<String>,
+    /// Whose the copy of a chat is: made by this user, who alone sees it. `None` leaves it as the source is, also public or shared.
+    pub created_by: Option<String>,
 }
 
 /// A copy of a session.
@@ -145,6 +149,9 @@ impl Store {
             .await?;
         let mut session = self.copy_of(&original, options);
         session.check()?;
+        if options.created_by.is_some() {
+            check_owner(&session, source)?;
+        }
         let lasts = self.lasts_at(&instances, cut.as_ref()).await?;
         let copied = self.copies_of(&instances, &lasts, cut.as_ref(), session.id);
         let point = cut.as_ref().map(|cut| cut.point);
@@ -290,6 +297,11 @@ impl Store {
         if let Some(chat) = &mut chat {
             // They have other ids in the copy.
             chat.open_requests.clear();
+            if options.created_by.is_some() {
+                chat.created_by.clone_from(&options.created_by);
+                (chat.updated_by, chat.team_id) = (None, None);
+                (chat.public, chat.share) = (false, ChatShare::default());
+            }
         }
         Session {
             copied_from: Some(source.id),
@@ -390,6 +402,16 @@ impl Store {
         }
         copies
     }
+}
+
+/// Refuses an owner that a chat can't have, and one of a session that is no chat.
+fn check_owner(copy: &Session, source: SessionId) -> Result<()> {
+    if copy.chat.is_none() {
+        return Err(Error::invalid(format!(
+            "session {source} is no chat, so that its copy is nobody's; leave `created_by` out"
+        )));
+    }
+    Chat::of(copy, 0).check()
 }
 
 fn forks_of(copies: &[CopiedInstance], lasts: &HashMap<InstanceId, Written>) -> Vec<Op<'static>> {

@@ -7,6 +7,7 @@ mod known_calls;
 mod open;
 mod record;
 mod repeat;
+mod several;
 mod state;
 mod status;
 
