@@ -245,9 +245,13 @@ function textOfError(error: unknown): string {
 
 /** Whether an error says that work was given up. @internal */
 export function isAbort(error: unknown): boolean {
-  if (typeof error !== "object" || error === null) return false;
-  const { name, code } = error as { name?: unknown; code?: unknown };
-  return name === "AbortError" || code === "ABORT_ERR" || code === "aborted";
+  try {
+    const { name, code } = error as { name?: unknown; code?: unknown };
+    return name === "AbortError" || code === "ABORT_ERR" || code === "aborted";
+  } catch {
+    // `null`, or what can't be looked at, such as a revoked proxy.
+    return false;
+  }
 }
 
 /** The error of a call that its signal ended. @internal */
