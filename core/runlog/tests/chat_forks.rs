@@ -28,6 +28,8 @@ both! {
     a_message_that_is_not_there_is_refused_and_nothing_is_made
     an_answer_that_was_interrupted_is_gone_on_with_in_the_copy
     a_copy_for_somebody_is_seen_by_nobody_else
+    an_answer_is_whole_though_its_user_said_something_else_meanwhile
+    a_question_that_was_changed_before_anything_else_came_is_copied_changed
 }
 
 fn text(role: ChatRole, content: &str) -> ChatMessage {
@@ -220,9 +222,9 @@ fn deleted_messages_do_not_come_back_and_redacted_ones_neither(store: &blocking:
     chats.update_message(&a, &changed).unwrap();
     chats.delete_messages("c", &[&b]).unwrap();
     chats.redact_message(&d, "asked for").unwrap();
-    // Its text is that of the moment; what was deleted then and since is gone.
+    // Its text is that of when the next message came; what was deleted then and since is gone.
     assert_eq!(said(store, &fork(store, "c", "c")), ["a", "c"]);
-    assert_eq!(said(store, &fork(store, "c", "e")), ["a", "c", "e"]);
+    assert_eq!(said(store, &fork(store, "c", "e")), ["A", "c", "e"]);
     assert_eq!(said(store, "c"), ["A", "c", "e"]);
 }
 
@@ -372,5 +374,66 @@ fn a_copy_for_somebody_is_seen_by_nobody_else(store: &blocking::Store) {
     assert_eq!(
         chats.list_requests(&over).unwrap_err().kind(),
         ErrorKind::InvalidInput
+    );
+}
+
+fn an_answer_is_whole_though_its_user_said_something_else_meanwhile(store: &blocking::Store) {
+    begun(store);
+    let (chats, new) = (store.chats(), NewRequest::new("travel"));
+    let question = text(ChatRole::User, "to Oslo?");
+    let mut request = chats.begin_request("c", new.clone(), question).unwrap();
+    let input = RawJson::parse(r#"{"messages":[]}"#).unwrap();
+    let step = request.start_step(StepType::Llm, input.clone()).unwrap();
+    let answer = request.send(text(ChatRole::Assistant, "By tr")).unwrap();
+    request.flush().unwrap();
+    let cheap = text(ChatRole::User, "(and cheap)");
+    chats.save_messages("c", vec![cheap]).unwrap();
+    let beside = text(ChatRole::User, "and back?");
+    let mut other = chats.begin_request("c", new, beside).unwrap();
+    other.start_step(StepType::Llm, input).unwrap();
+    other.send(text(ChatRole::Assistant, "By")).unwrap();
+    other.flush().unwrap();
+    request.append(&answer, "ain.").unwrap();
+    request.complete_step(&step, None).unwrap();
+    request.finish(RequestEnd::Completed).unwrap();
+    other.finish(RequestEnd::Interrupted).unwrap();
+    let copy = fork(store, "c", "By train.");
+    assert_eq!(said(store, &copy), ["to Oslo?", "By train."]);
+    assert!(
+        chats.resume(&copy).unwrap().is_none(),
+        "nothing is to be asked again"
+    );
+    let messages = chats
+        .get_messages(&copy, &MessageFilter::default())
+        .unwrap();
+    let request = messages[1].request_id.clone().unwrap();
+    let request = chats.get_request(&request).unwrap().unwrap();
+    assert_eq!(request.status, RequestStatus::Completed);
+    // Of what came with it, nothing is left open; the source goes on with it.
+    assert!(chats.resume("c").unwrap().is_some());
+    let next = text(ChatRole::User, "else");
+    chats.save_messages(&copy, vec![next]).unwrap();
+    assert_eq!(said(store, &copy).len(), 3);
+}
+
+fn a_question_that_was_changed_before_anything_else_came_is_copied_changed(
+    store: &blocking::Store,
+) {
+    begun(store);
+    let chats = store.chats();
+    let saved = chats.save_messages("c", vec![text(ChatRole::User, "my password is x")]);
+    let id = saved.unwrap()[0].message_id.clone();
+    let changed = Updates::parse(r#"{"props":{"content":"my password is ***"}}"#).unwrap();
+    chats.update_message(&id, &changed).unwrap();
+    assert_eq!(
+        said(store, &fork(store, "c", "my password is ***")),
+        ["my password is ***"]
+    );
+    chats
+        .save_messages("c", vec![text(ChatRole::Assistant, "Keep it.")])
+        .unwrap();
+    assert_eq!(
+        said(store, &fork(store, "c", "my password is ***")),
+        ["my password is ***"]
     );
 }

@@ -257,14 +257,21 @@ impl World {
         let filter = MessageFilter::default();
         let told = self.store.chats().get_messages(&id, &filter).unwrap();
         assert_eq!(told.len(), messages.len(), "copied up to {up_to}");
-        let mut messages: Vec<Said> = messages.into_iter().map(|it| it.then_at(latest)).collect();
         for said in &mut messages {
-            let content = props(&said.text);
-            let same = told.iter().find(|message| message.props == content);
-            said.id = same
-                .unwrap_or_else(|| panic!("{said:?} is not in {told:?}"))
-                .message_id
-                .clone();
+            // A change since counts until something else was saved, which may be what a redaction keeps a place with.
+            let mut later = said.versions.iter().rev();
+            let found = later.find_map(|(made, text, _)| {
+                let same = told.iter().find(|message| message.props == props(text))?;
+                Some((*made, same.message_id.clone()))
+            });
+            let (made, id) = found.unwrap_or_else(|| panic!("{said:?} is not in {told:?}"));
+            let then = said.clone().then_at(latest.max(made));
+            assert_eq!(
+                then.versions.last().unwrap().0,
+                made,
+                "{said:?} in {told:?}"
+            );
+            *said = Said { id, ..then };
         }
         let last = messages.iter().map(|it| it.sequence).max().unwrap_or(0);
         let of_copy = copied.instances.first().map(|copied| copied.instance.id);

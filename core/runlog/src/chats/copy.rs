@@ -1,7 +1,10 @@
 //! The part of a chat that a copy of its session contains: messages and steps, up to the point of the copy.
 
 use runlog_log::{Direction, Expected, Op, ReadOptions, Record, Sequence};
-use runlog_model::{ChatEvent, ChatRole, EncodedEvent, RawJson, SessionId, Updates, id_in_copy};
+use runlog_model::{
+    ChatEvent, ChatRequest, ChatRole, EncodedEvent, RawJson, RequestStatus, SessionId, Updates,
+    id_in_copy,
+};
 
 use super::copy_end::{ChatEnd, MessageEnd, Point};
 use crate::{Result, Store, kernel::records::chat_stream};
@@ -48,14 +51,14 @@ impl Store {
         }
         let mark = ChatEvent::Copied {
             session_id: copy,
-            chat_id,
+            chat_id: chat_id.clone(),
         };
         let mut own = vec![mark.encode()?];
         let mut last_message_at_ms = None;
         if let Some(end) = end {
             last_message_at_ms = self.last_message_at_ms(source, at).await?;
             if let ChatEnd::Message(end) = end {
-                for event in of_message_end(end, copy, self.backend().now_ms())? {
+                for event in of_message_end(end, copy, &chat_id, self.backend().now_ms())? {
                     own.push(event.encode()?);
                 }
             }
@@ -148,7 +151,12 @@ impl CopiedChat {
 }
 
 /// The events of a copy that leave out messages which the copied part has, and put others in their places.
-fn of_message_end(end: &MessageEnd, copy: SessionId, now_ms: u64) -> Result<Vec<ChatEvent>> {
+fn of_message_end(
+    end: &MessageEnd,
+    copy: SessionId,
+    chat_id: &str,
+    now_ms: u64,
+) -> Result<Vec<ChatEvent>> {
     let mut events = Vec::new();
     for ids in end.left_out.chunks(ChatEvent::DELETED_TOGETHER_MAX) {
         events.push(ChatEvent::MessagesDeleted {
@@ -162,6 +170,27 @@ fn of_message_end(end: &MessageEnd, copy: SessionId, now_ms: u64) -> Result<Vec<
             at_ms: moved.updated_at_ms,
             updates: Updates::new().with("sequence", RawJson::from_value(&moved.sequence)?),
         });
+    }
+    for id in &end.dismissed_steps {
+        events.push(ChatEvent::StepUpdated {
+            step_id: id_in_copy(copy.0, id),
+            at_ms: now_ms,
+            updates: Updates::new().with("dismissed_at", RawJson::from_value(&now_ms)?),
+        });
+    }
+    for request in &end.dismissed {
+        events.push(ChatEvent::RequestSaved(Box::new(ChatRequest {
+            request_id: id_in_copy(copy.0, &request.request_id),
+            chat_id: chat_id.to_owned(),
+            status: RequestStatus::Dismissed,
+            updated_at_ms: now_ms,
+            // What was said of it isn't the copy's.
+            error: None,
+            run_id: None,
+            usage: None,
+            metadata: None,
+            ..request.clone()
+        })));
     }
     Ok(events)
 }

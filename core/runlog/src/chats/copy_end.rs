@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use runlog_log::{Kind, ReadOptions, Record, Sequence};
 use runlog_model::{
-    ChatEvent, ChatFold, ChatMessage, ChatRole, MessageFilter, SessionId, id_in_copy, kinds,
+    ChatEvent, ChatFold, ChatMessage, ChatRequest, ChatRole, MessageFilter, RequestStatus,
+    SessionId, id_in_copy, kinds,
 };
 
 use super::{cache::apply, lookup::event_of, store::not_found, write::Of};
@@ -40,6 +41,11 @@ pub(crate) struct MessageEnd {
     pub(super) left_out: Vec<String>,
     /// Those that were given another sequence since.
     pub(super) moved: Vec<Moved>,
+    /// The requests that were begun before the answer's own had ended, and aren't over in the copied part: nobody is to resume
+    /// them in the copy.
+    pub(super) dismissed: Vec<ChatRequest>,
+    /// The steps of these that could be resumed, by their ids in the copied part.
+    pub(super) dismissed_steps: Vec<String>,
 }
 
 /// A message that was given another sequence since.
@@ -58,6 +64,24 @@ struct Stretch {
     next: Option<u64>,
     /// Whether messages behind the last one that is wanted are in it.
     has_later: bool,
+    /// The other requests that were begun in it, as they are at its end.
+    others: Vec<ChatRequest>,
+}
+
+/// What a record is to the request of an answer.
+enum About {
+    /// The request itself, and whether it had ended.
+    Request { has_ended: bool },
+    /// Another request.
+    Other(Box<ChatRequest>),
+    /// A further message of the request.
+    Answer,
+    /// Another message: of its user, or of another request.
+    Message,
+    /// Before it another chat's.
+    Copy(SessionId),
+    /// Whatever else is said of messages and steps that are there.
+    Change,
 }
 
 impl Store {
@@ -92,18 +116,19 @@ impl Store {
             self.saved_at(session, last, &message, until).await?
         };
         let stretch = match message.role {
-            ChatRole::User => Stretch {
-                at: saved.sequence,
-                next: Some(saved.position.0 + 1),
-                has_later: false,
-            },
+            ChatRole::User => self.with_its_changes(session, last, &saved).await?,
             ChatRole::Assistant => self.with_its_request(session, last, &own, &saved).await?,
         };
         let mut end = MessageEnd {
             at: stretch.at,
             left_out: Vec::new(),
             moved: Vec::new(),
+            dismissed: Vec::new(),
+            dismissed_steps: Vec::new(),
         };
+        let is_open = |request: &ChatRequest| !request.status.is_over();
+        end.dismissed
+            .extend(stretch.others.into_iter().filter(is_open));
         if !is_in_order
             || stretch.has_later
             || self.deletes_after(session, stretch.at, last).await?
@@ -126,7 +151,29 @@ impl Store {
         record.ok_or_else(|| not_found("message", &message.message_id))
     }
 
-    /// What is copied up to an answer: the rest of its request is, too, until its user says the next thing.
+    /// What is copied up to a user's message: with what was changed of messages until something else came.
+    async fn with_its_changes(
+        &self,
+        session: SessionId,
+        last: Sequence,
+        saved: &Record,
+    ) -> Result<Stretch> {
+        let mut stretch = Stretch::to(saved);
+        stretch.next = Some(saved.position.0 + 1);
+        self.each_behind(session, last, saved, &mut |record| {
+            let is_change =
+                [kinds::MESSAGE_UPDATED, kinds::MESSAGES_DELETED].contains(&record.kind.0);
+            if is_change {
+                stretch.at = record.sequence;
+            }
+            Ok(is_change)
+        })
+        .await?;
+        Ok(stretch)
+    }
+
+    /// What is copied up to an answer: the rest of its request is, too, whatever came in between, and what else there is until
+    /// something begins.
     async fn with_its_request(
         &self,
         session: SessionId,
@@ -135,15 +182,61 @@ impl Store {
         saved: &Record,
     ) -> Result<Stretch> {
         // The id in the stream: a copied chat has others.
-        let mut request = match event_of(own)? {
+        let mut id = match event_of(own)? {
             ChatEvent::MessageSaved(message) => message.request_id,
             _ => None,
         };
-        let mut stretch = Stretch {
-            at: saved.sequence,
-            next: None,
-            has_later: false,
-        };
+        let mut stretch = Stretch::to(saved);
+        // As it is if the request never ends.
+        let mut until_next: Option<(Sequence, u64, bool)> = None;
+        let mut has_ended = false;
+        self.each_behind(session, last, saved, &mut |record| {
+            let about = about(record, id.as_deref())?;
+            if matches!(about, About::Other(_) | About::Message) {
+                let before = (stretch.at, record.position.0, stretch.has_later);
+                until_next.get_or_insert(before);
+                if has_ended || id.is_none() {
+                    stretch.next = Some(record.position.0);
+                    return Ok(false);
+                }
+                stretch.has_later = true;
+            }
+            match about {
+                About::Request { has_ended: is_over } => has_ended |= is_over,
+                About::Other(request) => stretch.other(*request),
+                About::Answer => stretch.has_later = true,
+                About::Copy(copy) => {
+                    let renamed = |id: &str| id_in_copy(copy.0, id);
+                    id = id.as_deref().map(renamed);
+                    for other in &mut stretch.others {
+                        other.request_id = renamed(&other.request_id);
+                    }
+                }
+                About::Message | About::Change => {}
+            }
+            stretch.at = record.sequence;
+            Ok(true)
+        })
+        .await?;
+        if let Some((at, next, has_later)) = until_next.filter(|_| !has_ended) {
+            stretch = Stretch {
+                at,
+                next: Some(next),
+                has_later,
+                others: Vec::new(),
+            };
+        }
+        Ok(stretch)
+    }
+
+    /// Gives the records of a chat behind one of them to `take`, until it returns `false`.
+    async fn each_behind(
+        &self,
+        session: SessionId,
+        last: Sequence,
+        saved: &Record,
+        take: &mut (dyn FnMut(&Record) -> Result<bool> + Send),
+    ) -> Result<()> {
         let mut next = Some(saved.sequence.next());
         while let Some(first) = next.filter(|first| *first <= last) {
             let options = ReadOptions {
@@ -155,35 +248,12 @@ impl Store {
             let page = self.backend().read(chat_stream(session), options).await?;
             next = page.next;
             for record in &page.records {
-                let is_of = |id: &Option<String>| request.is_some() && *id == request;
-                let mut is_message = false;
-                let goes_on = match record.kind.0 {
-                    kinds::MESSAGE_SAVED | kinds::REQUEST_SAVED if record.redacted => false,
-                    kinds::MESSAGE_SAVED | kinds::REQUEST_SAVED | kinds::CHAT_COPIED => {
-                        match event_of(record)? {
-                            ChatEvent::MessageSaved(message) => {
-                                is_message = true;
-                                message.role == ChatRole::Assistant && is_of(&message.request_id)
-                            }
-                            ChatEvent::RequestSaved(saved) => is_of(&Some(saved.request_id)),
-                            ChatEvent::Copied { session_id, .. } => {
-                                request = request.map(|id| id_in_copy(session_id.0, &id));
-                                true
-                            }
-                            _ => true,
-                        }
-                    }
-                    _ => true,
-                };
-                if !goes_on {
-                    stretch.next = Some(record.position.0);
-                    return Ok(stretch);
+                if !take(record)? {
+                    return Ok(());
                 }
-                stretch.has_later |= is_message;
-                stretch.at = record.sequence;
             }
         }
-        Ok(stretch)
+        Ok(())
     }
 
     /// Whether messages of a chat were deleted after a sequence of its stream.
@@ -237,6 +307,12 @@ impl Store {
             apply(&mut then, stream, record)
         })
         .await?;
+        for request in &end.dismissed {
+            let steps = then.steps_of_request(&request.request_id).into_iter();
+            let open = steps.filter(|step| step.can_resume());
+            end.dismissed_steps
+                .extend(open.map(|step| step.step_id.clone()));
+        }
         let now = shared.read();
         // Chats have other ids in copies, but the same positions.
         let kept: HashMap<u64, &ChatMessage> = until(&now, message)
@@ -256,6 +332,63 @@ impl Store {
         }
         Ok(())
     }
+}
+
+impl Stretch {
+    /// What ends with a record.
+    fn to(saved: &Record) -> Self {
+        Self {
+            at: saved.sequence,
+            next: None,
+            has_later: false,
+            others: Vec::new(),
+        }
+    }
+
+    /// Another request is as this record has it. One that was begun before is as it was then.
+    fn other(&mut self, request: ChatRequest) {
+        let is_it = |other: &ChatRequest| other.request_id == request.request_id;
+        match self.others.iter().position(is_it) {
+            Some(place) => self.others[place] = request,
+            None if request.status == RequestStatus::Running => self.others.push(request),
+            None => {}
+        }
+    }
+}
+
+/// What a record is to the request of this id.
+fn about(record: &Record, id: Option<&str>) -> Result<About> {
+    let kind = record.kind.0;
+    if ![
+        kinds::MESSAGE_SAVED,
+        kinds::REQUEST_SAVED,
+        kinds::CHAT_COPIED,
+    ]
+    .contains(&kind)
+    {
+        return Ok(About::Change);
+    }
+    if record.redacted {
+        return Ok(About::Message);
+    }
+    Ok(match event_of(record)? {
+        ChatEvent::MessageSaved(message)
+            if message.role == ChatRole::Assistant
+                && id.is_some()
+                && message.request_id.as_deref() == id =>
+        {
+            About::Answer
+        }
+        ChatEvent::MessageSaved(_) => About::Message,
+        ChatEvent::RequestSaved(request) if Some(request.request_id.as_str()) == id => {
+            About::Request {
+                has_ended: request.status != RequestStatus::Running,
+            }
+        }
+        ChatEvent::RequestSaved(request) => About::Other(request),
+        ChatEvent::Copied { session_id, .. } => About::Copy(session_id),
+        _ => About::Change,
+    })
 }
 
 /// The messages of a chat up to one of them, in its order.
