@@ -225,3 +225,20 @@ fn what_is_damaged_does_not_keep_the_rest_of_a_session() {
     let session = store.get_session(session).unwrap().unwrap();
     assert_eq!((session.title, session.metadata), (None, None));
 }
+
+#[test]
+fn a_copy_is_not_erased_while_somebody_is_at_work_on_what_it_shares() {
+    let store = Store::in_memory();
+    let new = NewRun::in_new_session(NewSession::titled("t"), "coder");
+    let run = store.runs().start(new).unwrap();
+    run.record_message(NewMessage::user("mine")).unwrap();
+    let session = run.run().session_id;
+    let copy = store
+        .copy_session(session, &CopySession::default())
+        .unwrap();
+    let refused = erase(&store, copy.session.id).unwrap_err();
+    assert_eq!(refused.kind(), runlog::ErrorKind::WrongStatus, "{refused}");
+    assert!(refused.to_string().contains(&session.to_string()));
+    run.complete(None).unwrap();
+    erase(&store, copy.session.id).unwrap();
+}

@@ -74,7 +74,7 @@ impl Store {
     /// [`InvalidInput`](ErrorKind::InvalidInput) if nothing is named, the reason is empty, or a position is of an entry that is no
     /// content,
     /// [`NotFound`](ErrorKind::NotFound) for a session, a flow, a message or a position that doesn't exist; nothing is erased then,
-    /// [`WrongStatus`](ErrorKind::WrongStatus) for a session with an active run, or a request under way, or a flow at work, and the errors of [`compact`](Self::compact).
+    /// [`WrongStatus`](ErrorKind::WrongStatus) for a session with an active run, or a request under way, also in a copy of it or in what it was copied from, or a flow at work, and the errors of [`compact`](Self::compact).
     pub async fn erase(&self, what: &Erase) -> Result<Erased> {
         self.erase_with(what, |_| ControlFlow::Continue(())).await
     }
@@ -141,6 +141,7 @@ impl Store {
         for id in &what.sessions {
             self.check_is_quiet(*id).await?;
         }
+        self.check_sharers_are_quiet(&what.sessions).await?;
         for id in &what.flows {
             self.check_flow_is_quiet(*id).await?;
         }
@@ -273,21 +274,35 @@ impl Store {
                 None => lookup::live_session(catalog, id).map(drop),
             })
             .await??;
-        let runs = self.session_runs(id).await?;
-        if let Some(run) = runs.iter().find(|run| run.status == RunStatus::Running) {
-            let message = format!(
-                "run {} is at work in session {id}; pause or cancel it before the session is erased",
-                run.id
-            );
-            return Err(Error::new(ErrorKind::WrongStatus, message));
-        }
-        if let Some(request) = self.claims().of_chat(id) {
-            let message = format!(
-                "request {request:?} is under way in session {id}; finish it before the session is erased"
-            );
-            return Err(Error::new(ErrorKind::WrongStatus, message));
+        self.check_nobody_works(id, "the session").await
+    }
+
+    /// The same for the copies of sessions, and what these were copied from: they share what is erased.
+    async fn check_sharers_are_quiet(&self, sessions: &[SessionId]) -> Result<()> {
+        let own: BTreeSet<SessionId> = sessions.iter().copied().collect();
+        let related = self.shared.catalog.read(|catalog| catalog.related(&own));
+        for id in related.await?.difference(&own) {
+            self.check_nobody_works(*id, "a session that shares messages with it")
+                .await?;
         }
         Ok(())
+    }
+
+    async fn check_nobody_works(&self, id: SessionId, erased: &str) -> Result<()> {
+        let runs = self.session_runs(id).await?;
+        let message = if let Some(run) = runs.iter().find(|run| run.status == RunStatus::Running) {
+            let run = run.id;
+            format!(
+                "run {run} is at work in session {id}; pause or cancel it before {erased} is erased"
+            )
+        } else if let Some(request) = self.claims().of_chat(id) {
+            format!(
+                "request {request:?} is under way in session {id}; finish it before {erased} is erased"
+            )
+        } else {
+            return Ok(());
+        };
+        Err(Error::new(ErrorKind::WrongStatus, message))
     }
 
     /// An error for a flow that doesn't exist, or that is written to.
