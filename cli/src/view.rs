@@ -160,7 +160,10 @@ fn call(call: &Json) -> Option<Part> {
         .or_else(|| function.get("input"))
         .cloned()
         .unwrap_or_default();
-    let arguments = arguments.as_str().and_then(Json::read).unwrap_or(arguments);
+    // A custom tool's input is a text, whatever it looks like.
+    let is_json = function.get("arguments").is_some();
+    let read = arguments.as_str().filter(|_| is_json).and_then(Json::read);
+    let arguments = read.unwrap_or(arguments);
     Some(Part::Call {
         id: call.get("id").and_then(Json::as_str).map(str::to_owned),
         name,

@@ -113,7 +113,7 @@ fn custom_calls_are_answered_in_their_form_and_what_the_provider_did_is_kept(sto
         r#"{"type":"web_search_call","id":"ws_1","status":"completed","action":{"type":"search","query":"oslo"}}"#,
         r#"{"type":"custom_tool_call","id":"ct_1","call_id":"a","name":"sql","input":"select 1"}"#,
         r#"{"type":"mcp_call","id":"mcp_1","name":"roll","server_label":"dice","arguments":"{}","output":"4"}"#,
-        r#"{"type":"custom_tool_call","id":"ct_2","call_id":"b","name":"sql","input":"select 2"}"#,
+        r#"{"type":"custom_tool_call","id":"ct_2","call_id":"b","name":"sql","input":"{\"a\": 1}"}"#,
         r#"{"type":"code_interpreter_call","id":"ci_1","code":"1","container_id":"c","outputs":null}"#,
         r#"{"type":"function_call","id":"fc_1","call_id":"c","name":"ls","arguments":"{}"}"#,
         r#"{"type":"mcp_approval_request","id":"mcpr_1","name":"roll","server_label":"dice","arguments":"{}"}"#,
@@ -161,7 +161,7 @@ fn custom_calls_are_answered_in_their_form_and_what_the_provider_did_is_kept(sto
         .collect();
     let wanted = [
         ("sql", r#""select 1""#),
-        ("sql", r#""select 2""#),
+        ("sql", r#""{\"a\": 1}""#),
         ("ls", "{}"),
     ];
     assert_eq!(told, wanted);

@@ -255,11 +255,12 @@ export function imageType(base64: string): string | undefined {
 /** Arguments that say most, before any other. */
 const TELLING = ["path", "file_path", "file", "command", "cmd", "query", "pattern", "url", "task", "name", "title", "text"];
 
-/** The arguments of a call: providers write them as JSON, or as a string of it. */
+/** The arguments of a call: providers write them as JSON, or as a string of it; the input of a custom tool is a text. */
 export function argumentsOf(call: unknown): unknown {
   if (!isObject(call)) return call;
   const given = call["arguments"] ?? call["input"] ?? call["args"];
-  if (typeof given !== "string") return given;
+  // A custom tool's input is a text, whatever it looks like.
+  if (typeof given !== "string" || given === call["input"]) return given;
   return parsedText(given);
 }
 

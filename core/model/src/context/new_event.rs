@@ -228,8 +228,10 @@ fn call_event(call: ToolCallRequest) -> NewContextEvent {
         .as_deref()
         .map_or_else(RawJson::null, RawJson::string);
     let name = RawJson::string(&call.name);
+    // By the name of the field readers tell a text of any form from JSON that stands in a string.
+    let field = if call.is_text { "input" } else { "arguments" };
     let content = format!(
-        "{{\"id\":{id},\"name\":{name},\"arguments\":{}}}",
+        "{{\"id\":{id},\"name\":{name},\"{field}\":{}}}",
         call.arguments
     );
     let mark = ToolMark {

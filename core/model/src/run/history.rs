@@ -70,7 +70,8 @@ pub struct ToolCall {
     pub tool_call_id: Option<String>,
     /// The tool.
     pub tool_name: String,
-    /// What it was called with. Arguments that the provider wrote as a string of JSON are given as that JSON.
+    /// What it was called with. Arguments that the provider wrote as a string of JSON are given as that JSON; the input of a custom tool,
+    /// which is a text, as that text.
     pub input: RawJson,
     /// Its output, or the error's details if it failed; `None` while there is no result.
     pub output: Option<RawJson>,
@@ -242,6 +243,7 @@ impl ToolCallFold {
                 .map_or_else(|| REDACTED.to_owned(), |request| request.name.clone()),
             input: match request {
                 _ if event.redacted => RawJson::string(REDACTED),
+                Some(request) if request.is_text => request.arguments,
                 Some(request) => input_of(request.arguments),
                 None => RawJson::null(),
             },

@@ -159,11 +159,12 @@ pub struct ToolCall<'a> {
 impl<'a> ToolCall<'a> {
     /// Reads the content of a tool_call event. `None` when it is none.
     pub fn read(content: &'a str) -> Option<Self> {
-        let [id, name, arguments] = fields(content, ["id", "name", "arguments"]).ok()?;
+        let names = ["id", "name", "arguments", "input"];
+        let [id, name, arguments, input] = fields(content, names).ok()?;
         Some(Self {
             id: id.and_then(string),
             name: string(name?)?,
-            arguments: arguments.unwrap_or("null"),
+            arguments: arguments.or(input).unwrap_or("null"),
         })
     }
 

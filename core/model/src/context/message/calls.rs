@@ -63,6 +63,8 @@ pub struct ToolCallRequest {
     pub name: String,
     /// The arguments as the provider wrote them: a JSON string (OpenAI) or an object (Anthropic, Gemini).
     pub arguments: RawJson,
+    /// Whether they are a text of any form, as a custom tool has, and not JSON.
+    pub is_text: bool,
     /// How the provider writes tool calls.
     pub style: ToolStyle,
 }
@@ -90,13 +92,13 @@ pub fn style_of(json: &RawJson) -> Option<ToolStyle> {
 
 /// The call that a tool_call event's content is; `None` when it can't be read.
 pub(crate) fn plain_call(content: &RawJson) -> Option<ToolCallRequest> {
-    let [id, name, arguments] = unique_fields(
+    let [id, name, arguments, input] = unique_fields(
         content.as_str(),
         "a tool_call event",
-        ["id", "name", "arguments"],
+        ["id", "name", "arguments", "input"],
     )
     .ok()?;
-    request(id, name, arguments, ToolStyle::OpenAi).ok()
+    request_of(id, name, arguments, input, ToolStyle::OpenAi).ok()
 }
 
 impl Envelope<'_> {
@@ -210,14 +212,27 @@ fn openai_call(raw: &str, style: ToolStyle) -> Result<ToolCallRequest> {
     let names = ["id", "function", "custom", "name", "arguments", "input"];
     let [id, function, custom, name, arguments, input] = unique_fields(raw, "a tool call", names)?;
     let Some(inner) = function.or(custom) else {
-        return request(id, name, arguments.or(input), style);
+        return request_of(id, name, arguments, input, style);
     };
     let [name, arguments, input] = unique_fields(
         inner,
         "the function of a tool call",
         ["name", "arguments", "input"],
     )?;
-    request(id, name, arguments.or(input), style)
+    request_of(id, name, arguments, input, style)
+}
+
+/// A call with arguments, or with an input: of a custom tool, where it is a text.
+fn request_of(
+    id: Option<&str>,
+    name: Option<&str>,
+    arguments: Option<&str>,
+    input: Option<&str>,
+    style: ToolStyle,
+) -> Result<ToolCallRequest> {
+    let is_text = arguments.is_none() && input.is_some_and(|input| input.starts_with('"'));
+    let call = request(id, name, arguments.or(input), style)?;
+    Ok(ToolCallRequest { is_text, ..call })
 }
 
 fn request(
@@ -237,6 +252,7 @@ fn request(
         id: named(id, "the id of a tool call")?,
         name: name.into_owned(),
         arguments: arguments.map_or_else(RawJson::null, RawJson::from_slice),
+        is_text: style == ToolStyle::OpenAiResponsesCustom,
         style,
     })
 }

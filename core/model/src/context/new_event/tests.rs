@@ -108,7 +108,7 @@ fn other_forms_of_calls_and_results_are_read() {
     );
     assert_eq!(
         custom[1].content.as_str(),
-        r#"{"id":"a","name":"g","arguments":"raw"}"#
+        r#"{"id":"a","name":"g","input":"raw"}"#
     );
     let several = events(r#"{"role":"tool","content":"x","tool_call_ids":["a","b"]}"#);
     assert_eq!(ids(&several[0]), [Some("a"), Some("b")]);
