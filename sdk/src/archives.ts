@@ -1,5 +1,5 @@
 import { bytesGiven, listOf, optionsOf, shown } from "./checks.js";
-import { invalid, throwIfAborted } from "./error.js";
+import { RunlogError, invalid, messageOf, throwIfAborted } from "./error.js";
 import type { ExportCalls, ImportCalls, StoreCalls } from "./generated/calls.js";
 import type { ExportSelection, Imported } from "./generated/types.js";
 import type { Handle } from "./handle.js";
@@ -18,6 +18,8 @@ export interface ByteStream {
 export interface ByteReader {
   /** The next piece, or that there is none. */
   read(): Promise<BytesRead>;
+  /** Lets others read the stream. */
+  releaseLock?(): void;
   /** Says that nobody reads it any more. */
   cancel(): Promise<unknown>;
 }
@@ -76,6 +78,9 @@ export async function* exported(handle: Handle<StoreCalls>, what: ExportSelectio
   }
 }
 
+/** What an archive's first line begins with. */
+const BRACE = 0x7b;
+
 /** Hands an archive over piece by piece, until the store is closed, which `closing` says. @internal */
 export async function imported(
   handle: Handle<StoreCalls>,
@@ -89,7 +94,16 @@ export async function imported(
   const archive = (await handle.made("import")).handle<ImportCalls>("the import");
   try {
     const ended = signal === undefined ? closing : AbortSignal.any([signal, closing]);
-    for await (const piece of unlessAborted(pieces, ended)) await archive.value("write", undefined, bytesGiven(piece, "a piece of an archive"));
+    let isFirst = true;
+    for await (const piece of unlessAborted(pieces, ended)) {
+      const bytes = bytesGiven(piece, "a piece of an archive");
+      // What is no archive is told by its beginning: all of it is kept until its end, which may never come.
+      if (isFirst && bytes.length > 0) {
+        isFirst = false;
+        if (bytes[0] !== BRACE) throw invalid("what is to be imported is no archive, which begins with {\"runlog\":\"archive\"");
+      }
+      await archive.value("write", undefined, bytes);
+    }
     return await archive.value("finish", { strict: strict ?? false });
   } catch (error) {
     // Who waits for a piece isn't told by a call that it is in vain.
@@ -120,17 +134,27 @@ function isStream(source: object): source is ByteStream {
 function streamed(stream: ByteStream): AsyncIterable<Uint8Array> {
   return {
     [Symbol.asyncIterator]() {
-      const reader = stream.getReader();
+      const reader = readerOf(stream);
       return {
         async next() {
           const { done, value } = await reader.read();
+          if (done) reader.releaseLock?.();
           return done ? { done, value: undefined } : { done: false, value: value as Uint8Array };
         },
         async return() {
           await reader.cancel();
+          reader.releaseLock?.();
           return { done: true, value: undefined };
         },
       };
     },
   };
+}
+
+function readerOf(stream: ByteStream): ByteReader {
+  try {
+    return stream.getReader();
+  } catch (cause) {
+    throw new RunlogError("invalid_input", `the stream of an archive can't be read: ${messageOf(cause)}`, { cause });
+  }
 }

@@ -121,7 +121,7 @@ export abstract class StoreSessions {
    * however long the contexts are. Durable when it resolves.
    *
    * With `upToSequence` it is the session as it was at that event of its root's context, with `upToMessage` as it was when that
-   * message of its chat was saved, without messages that were deleted since. An answer comes with the rest of its request, a
+   * message of its chat was saved, without messages that were deleted since, and with what was changed until the next one was saved. An answer comes with the rest of its request, a
    * user's message without the request that it began. Messages and steps have ids of their own in the copy.
    *
    * ```ts

@@ -116,6 +116,7 @@ fn custom_calls_are_answered_in_their_form_and_what_the_provider_did_is_kept(sto
         r#"{"type":"custom_tool_call","id":"ct_2","call_id":"b","name":"sql","input":"{\"a\": 1}"}"#,
         r#"{"type":"code_interpreter_call","id":"ci_1","code":"1","container_id":"c","outputs":null}"#,
         r#"{"type":"function_call","id":"fc_1","call_id":"c","name":"ls","arguments":"{}"}"#,
+        r#"{"type":"message","id":"msg_1","role":"assistant","content":[{"type":"output_text","text":"I look."}]}"#,
         r#"{"type":"mcp_approval_request","id":"mcpr_1","name":"roll","server_label":"dice","arguments":"{}"}"#,
     ];
     // As one batch, whole or not at all.
@@ -128,7 +129,7 @@ fn custom_calls_are_answered_in_their_form_and_what_the_provider_did_is_kept(sto
     assert_eq!(messages(store, &run, 1), Vec::<String>::new());
     let recorded = run.record_raw_messages(batch(&items), &options).unwrap();
     // Three calls stand beside their items.
-    assert_eq!((recorded.sequence_number, recorded.last_sequence), (2, 11));
+    assert_eq!((recorded.sequence_number, recorded.last_sequence), (2, 12));
     run.record_tool_result(&ToolOutcome::completed("a", raw(r#"{"n":1}"#)))
         .unwrap();
     let own = r#"{"type":"custom_tool_call_output","call_id":"b","output":"two"}"#;
@@ -139,16 +140,16 @@ fn custom_calls_are_answered_in_their_form_and_what_the_provider_did_is_kept(sto
         .resume(run.id(), &ResumeOptions::default())
         .unwrap();
     let all = messages(store, &run, 1);
-    assert_eq!(all[..7], items);
+    assert_eq!(all[..8], items);
     assert_eq!(
-        all[7],
+        all[8],
         r#"{"type":"custom_tool_call_output","call_id":"a","output":"{\"n\":1}"}"#
     );
-    assert_eq!(all[8], own);
+    assert_eq!(all[9], own);
     assert!(
-        all[9].starts_with(r#"{"type":"function_call_output","call_id":"c","#),
+        all[10].starts_with(r#"{"type":"function_call_output","call_id":"c","#),
         "{}",
-        all[9]
+        all[10]
     );
     let calls = store
         .runs()

@@ -118,6 +118,15 @@ describe.each(places)("archives $name", ({ fresh: freshStore }) => {
     const waits = new ReadableStream<Uint8Array>({ cancel: (reason) => void (why = reason ?? "cancelled") });
     await failure(other.import(waits, { signal: AbortSignal.timeout(20) }), "aborted");
     await expect.poll(() => why).toBe("cancelled");
+    // One that never ends and is no archive is refused by its beginning.
+    const endless = new ReadableStream<Uint8Array>({ pull: (controller) => controller.enqueue(Buffer.from("xxxx")) });
+    expect((await failure(other.import(endless), "invalid_input")).message).toContain("no archive");
+    const locked = new Blob([bytes]).stream();
+    locked.getReader();
+    await failure(other.import(locked), "invalid_input");
+    const whole = new Blob([bytes]).stream();
+    await (await empty()).import(whole);
+    expect(whole.locked).toBe(false);
     await failure(other.importFrom(await fresh("nothing.jsonl")), "not_found");
     expect(await other.getSession(sessionId)).toBeUndefined();
 

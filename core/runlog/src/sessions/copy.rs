@@ -92,8 +92,9 @@ impl Store {
     /// copied, without the requests that began after the last event that is; the aside is copied up to the same event.
     ///
     /// Up to a message, the chat has the messages up to this one, in the chat's order, but for those that were deleted since. Their
-    /// texts are those that they had when the message was saved, and so are steps and requests. An answer is copied with the
-    /// rest of its request, a user's message without the request that it began. Contexts and aside are copied as they were before the
+    /// texts are those that they had when the next message was saved, and so are steps and requests. An answer is copied with the
+    /// rest of its request, whatever was said meanwhile, a user's message without the request that it began. Another request that
+    /// was begun before the answer's own had ended is dismissed in the copy. Contexts and aside are copied as they were before the
     /// first record of the chat that isn't copied.
     ///
     /// # Errors

@@ -139,6 +139,14 @@ impl<'a> Envelope<'a> {
         unique_fields(self.text, "a message", names)
     }
 
+    /// Whether it is what the model says, as an item of OpenAI's Responses, which has a role.
+    fn is_message_item(&self) -> bool {
+        self.role == Some("\"assistant\"")
+            && self
+                .fields(["type"])
+                .is_ok_and(|[kind]| kind == Some("\"message\""))
+    }
+
     pub(in crate::context) fn role(&self) -> Result<Role> {
         match (self.role, self.item) {
             // What Gemini's model says; elsewhere nobody has this role.
@@ -273,9 +281,11 @@ fn are_untyped(parts: &str) -> Result<bool> {
 /// Whether a message is an item of OpenAI's Responses: those of one answer follow one another, calls among them.
 pub fn is_response_item(json: &RawJson) -> bool {
     Envelope::of(json).is_ok_and(|envelope| {
+        let is_without_role = |item: Item| item.role() == Role::Assistant;
+        // What the model says is an item, too, and may follow its calls.
         envelope
             .item
-            .is_some_and(|item| item.role() == Role::Assistant)
+            .map_or_else(|| envelope.is_message_item(), is_without_role)
     })
 }
 
