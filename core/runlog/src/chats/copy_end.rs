@@ -12,7 +12,9 @@ use super::{cache::apply, lookup::event_of, store::not_found, write::Of};
 use crate::{Error, Result, Store, journal::follow::read_each, kernel::records::chat_stream};
 
 /// How many records are read at a time to find the end of a request.
-const FEW: u64 = 32;
+const FEW: u64 = 64;
+/// How many records behind an answer are looked at for the end of its request; of messages that were saved by hand it never comes.
+const LOOKED_AT_MAX: usize = 4_096;
 
 /// The point up to which a session is copied: the positions of the last context event that is copied, and of the first
 /// that isn't.
@@ -189,13 +191,13 @@ impl Store {
         let mut stretch = Stretch::to(saved);
         // As it is if the request never ends.
         let mut until_next: Option<(Sequence, u64, bool)> = None;
-        let mut has_ended = false;
+        let (mut has_ended, mut looked_at) = (false, 0);
         self.each_behind(session, last, saved, &mut |record| {
             let about = about(record, id.as_deref())?;
             if matches!(about, About::Other(_) | About::Message) {
                 let before = (stretch.at, record.position.0, stretch.has_later);
                 until_next.get_or_insert(before);
-                if has_ended || id.is_none() {
+                if has_ended || id.is_none() || looked_at >= LOOKED_AT_MAX {
                     stretch.next = Some(record.position.0);
                     return Ok(false);
                 }
@@ -215,6 +217,7 @@ impl Store {
                 About::Message | About::Change => {}
             }
             stretch.at = record.sequence;
+            looked_at += 1;
             Ok(true)
         })
         .await?;
