@@ -437,3 +437,97 @@ fn a_question_that_was_changed_before_anything_else_came_is_copied_changed(
         ["my password is ***"]
     );
 }
+
+/// Numbers that look random, the same each time.
+fn numbers(seed: u64) -> impl FnMut(usize) -> usize {
+    let mut state = seed;
+    move |end| {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        usize::try_from(state >> 33).unwrap() % end
+    }
+}
+
+/// Requests at the same time, flushed and ended in any order among messages that were saved by hand: up to each message of the chat
+/// a copy has those before it, and an answer whose request was completed as it is in the source, with nothing of it left to resume.
+#[test]
+fn copies_up_to_every_message_of_requests_that_ran_at_once_are_what_a_user_sees() {
+    for seed in 0..60 {
+        let store = blocking::Store::in_memory();
+        begun(&store);
+        let chats = store.chats();
+        let mut below = numbers(seed);
+        let (mut open, mut said_so_far) = (Vec::new(), 0);
+        for _ in 0..40 {
+            said_so_far += 1;
+            let words = format!("{said_so_far} ");
+            match (below(6), open.len()) {
+                (0, 0..=2) => {
+                    let question = text(ChatRole::User, &words);
+                    let new = NewRequest::new("travel");
+                    let mut request = chats.begin_request("c", new, question).unwrap();
+                    let input = RawJson::parse("{}").unwrap();
+                    let step = request.start_step(StepType::Llm, input).unwrap();
+                    open.push((request, step, None));
+                }
+                (1, _) => {
+                    let message = vec![text(ChatRole::User, &words)];
+                    chats.save_messages("c", message).unwrap();
+                }
+                (_, 0) => {}
+                (what, count) => {
+                    let place = below(count);
+                    let (request, step, answer) = &mut open[place];
+                    match (what, answer.clone()) {
+                        (2, _) | (_, None) => {
+                            let message = text(ChatRole::Assistant, &words);
+                            *answer = Some(request.send(message).unwrap());
+                        }
+                        (3, Some(answer)) => request.append(&answer, &words).unwrap(),
+                        (4, _) => request.flush().unwrap(),
+                        _ => {
+                            let (mut request, step, _) = {
+                                let _ = step;
+                                open.remove(place)
+                            };
+                            request.complete_step(&step, None).unwrap();
+                            let ends = [RequestEnd::Completed, RequestEnd::Interrupted];
+                            let [completed, interrupted] = ends;
+                            let end = if below(4) > 0 { completed } else { interrupted };
+                            request.finish(end).unwrap();
+                        }
+                    }
+                }
+            }
+        }
+        for (mut request, ..) in open {
+            request.finish(RequestEnd::Interrupted).unwrap();
+        }
+        let all = chats.get_messages("c", &MessageFilter::default()).unwrap();
+        let source = store.find_session("c").unwrap().id;
+        for (place, message) in all.iter().enumerate() {
+            let options = CopySession {
+                up_to_message: Some(message.message_id.clone()),
+                ..CopySession::default()
+            };
+            let copy = store.copy_session(source, &options).unwrap();
+            let copy = copy.session.id.to_string();
+            let copied = chats
+                .get_messages(&copy, &MessageFilter::default())
+                .unwrap();
+            let what = format!("seed {seed}, message {place}");
+            let roles =
+                |messages: &[ChatMessage]| messages.iter().map(|it| it.role).collect::<Vec<_>>();
+            assert_eq!(roles(&copied), roles(&all[..=place]), "{what}");
+            let request = message.request_id.as_ref();
+            let request = request.and_then(|id| chats.get_request(id).unwrap());
+            let is_over = request.is_some_and(|it| it.status == RequestStatus::Completed);
+            if message.role == ChatRole::Assistant && is_over {
+                assert_eq!(copied[place].props, message.props, "{what}");
+                let own = copied[place].request_id.clone().unwrap();
+                let found = chats.get_request(&own).unwrap().unwrap();
+                assert_eq!(found.status, RequestStatus::Completed, "{what}");
+                assert!(chats.resume_request(&own).unwrap().is_none(), "{what}");
+            }
+        }
+    }
+}
