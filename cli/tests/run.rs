@@ -500,23 +500,25 @@ fn an_option_of_another_mode_is_refused() {
 }
 
 #[test]
-fn any_time_that_an_agent_tells_is_recorded_and_shown() {
+fn a_time_that_an_agent_tells_is_recorded_and_shown_up_to_the_year_9999() {
     let place = Place::new();
-    let line = format!(
-        r#"raw:{{"type":"message","time_ms":{},"message":{{"role":"user","content":"far"}}}}"#,
-        u64::MAX
-    );
-    assert_eq!(place.script(&["--name", "n"], &[&line]).code, 0);
+    let line = |ms: u64| {
+        format!(
+            r#"raw:{{"type":"message","time_ms":{ms},"message":{{"role":"user","content":"far"}}}}"#
+        )
+    };
+    // The last millisecond of the year 9999.
+    let last = 253_402_300_799_999;
+    assert_eq!(place.script(&["--name", "n"], &[&line(last)]).code, 0);
     for command in [&["tail"][..], &["show", "n"], &["replay", "n"], &["ls"]] {
         place.expect(0, command);
     }
-    assert!(place.expect(0, &["tail"]).out.contains("+584556019-04-03"));
-    assert!(
-        place
-            .expect(0, &["replay", "--json", "n"])
-            .out
-            .contains(&u64::MAX.to_string())
-    );
+    assert!(place.expect(0, &["show", "n"]).out.contains("9999-12-31"));
+    let replayed = place.expect(0, &["replay", "--json", "n"]).out;
+    assert!(replayed.contains(&last.to_string()));
+    let refused = place.script(&["--name", "later"], &[&line(last + 1)]);
+    assert!(refused.err.contains("after the year 9999"), "{refused:?}");
+    assert_eq!(refused.code, 7, "{refused:?}");
 }
 
 #[test]
