@@ -78,8 +78,8 @@ export async function* exported(handle: Handle<StoreCalls>, what: ExportSelectio
   }
 }
 
-/** What an archive's first line begins with. */
-const BRACE = 0x7b;
+/** What an archive may begin with: a brace, white space, or the mark of UTF-8. */
+const BEGINNINGS = new Set([0x7b, 0x20, 0x09, 0x0a, 0x0d, 0xef]);
 
 /** Hands an archive over piece by piece, until the store is closed, which `closing` says. @internal */
 export async function imported(
@@ -94,15 +94,13 @@ export async function imported(
   const archive = (await handle.made("import")).handle<ImportCalls>("the import");
   try {
     const ended = signal === undefined ? closing : AbortSignal.any([signal, closing]);
-    let isFirst = true;
+    let first: number | undefined;
     for await (const piece of unlessAborted(pieces, ended)) {
       const bytes = bytesGiven(piece, "a piece of an archive");
-      // What is no archive is told by its beginning: all of it is kept until its end, which may never come.
-      if (isFirst && bytes.length > 0) {
-        isFirst = false;
-        if (bytes[0] !== BRACE) throw invalid("what is to be imported is no archive, which begins with {\"runlog\":\"archive\"");
-      }
       await archive.value("write", undefined, bytes);
+      first ??= bytes[0];
+      // What is no archive is told by its beginning: all of it would be kept until its end, which may never come.
+      if (first !== undefined && !BEGINNINGS.has(first)) break;
     }
     return await archive.value("finish", { strict: strict ?? false });
   } catch (error) {

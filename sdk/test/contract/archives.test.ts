@@ -120,7 +120,7 @@ describe.each(places)("archives $name", ({ fresh: freshStore }) => {
     await expect.poll(() => why).toBe("cancelled");
     // One that never ends and is no archive is refused by its beginning.
     const endless = new ReadableStream<Uint8Array>({ pull: (controller) => controller.enqueue(Buffer.from("xxxx")) });
-    expect((await failure(other.import(endless), "invalid_input")).message).toContain("no archive");
+    await failure(other.import(endless), "invalid_input");
     const locked = new Blob([bytes]).stream();
     locked.getReader();
     await failure(other.import(locked), "invalid_input");
