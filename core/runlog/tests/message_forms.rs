@@ -513,3 +513,35 @@ fn a_recorder_that_comes_later_knows_the_calls_of_all_items(store: &Store) {
         .unwrap();
     other.record_message(NewMessage::user("and?")).unwrap();
 }
+
+/// The same list stands in three places, of which two can't ask this one.
+#[test]
+fn the_items_without_a_role_are_those_that_javascript_and_the_viewer_know() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for (file, begins, ends) in [
+        (
+            "sdk/src/context-types.ts",
+            "export interface ResponseItem {",
+            "[field: string]",
+        ),
+        (
+            "viewer/src/worker/transcripts.ts",
+            "const ITEMS = new Set([",
+            "]);",
+        ),
+    ] {
+        let text = std::fs::read_to_string(folder.join(file)).unwrap();
+        let list = text
+            .split(begins)
+            .nth(1)
+            .unwrap()
+            .split(ends)
+            .next()
+            .unwrap();
+        let mut known: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
+        let mut own: Vec<&str> = runlog_model::response_item_types().collect();
+        known.sort_unstable();
+        own.sort_unstable();
+        assert_eq!(known, own, "{file}");
+    }
+}

@@ -25,6 +25,7 @@ mod js;
 mod orchestrator;
 mod outside;
 mod plan;
+mod recording;
 mod report;
 mod request;
 mod runtime;
