@@ -515,6 +515,10 @@ fn a_recorder_that_comes_later_knows_the_calls_of_all_items(store: &Store) {
 }
 
 /// The same list stands in three places, of which two can't ask this one.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "sources are looked at, not stores"
+)]
 #[test]
 fn the_items_without_a_role_are_those_that_javascript_and_the_viewer_know() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
