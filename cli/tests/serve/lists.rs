@@ -315,3 +315,22 @@ fn a_text_is_searched_for_in_everything_in_pages() {
         assert!(told.contains(wanted), "{query}: {told}");
     }
 }
+
+#[test]
+fn a_context_that_is_too_large_to_be_given_at_once_is_refused() {
+    let place = Place::new();
+    let store = Store::open(place.path("runlog-data")).unwrap();
+    let (_, agent) = store
+        .start_session(NewSession::titled("large"), "finder")
+        .unwrap();
+    let context = store.context(agent.id).unwrap();
+    let large = "x".repeat(13 << 20);
+    for _ in 0..5 {
+        context.append_message(NewMessage::user(&large)).unwrap();
+    }
+    store.close().unwrap();
+    let server = Server::start(&place, &[]);
+    let path = format!("/v1/instances/{}/messages", agent.id);
+    let detail = server.get(&path).problem(413, "too_large");
+    assert!(detail.contains("in pages"), "{detail}");
+}

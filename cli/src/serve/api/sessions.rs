@@ -132,23 +132,36 @@ async fn messages(store: Store, of: OfInstance, _: NoQuery) -> Answer<ContextMes
     let context = store.context(of.instance_id).await?;
     // Before they are read: who writes an answer to fewer than there are is told so.
     let last_sequence = context.get_last_sequence().await?;
+    check_size(&store, of.instance_id).await?;
     let messages = context.get_messages().await?;
-    let messages: Vec<RawJson> = messages.into_iter().map(|message| message.json).collect();
-    let bytes: usize = messages.iter().map(|json| json.as_bytes().len()).sum();
-    if bytes > MESSAGES_BYTES_MAX {
-        let detail = format!(
-            "the messages have {bytes} bytes, and at most {MESSAGES_BYTES_MAX} are given at once; read the context's events, in pages"
-        );
-        return Err(Problem::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "too_large",
-            detail,
-        ));
-    }
+    let messages = messages.into_iter().map(|message| message.json).collect();
     Ok(ContextMessages {
         messages,
         last_sequence,
     })
+}
+
+/// Refuses a context that is too large to be given at once, before all of it is in memory.
+async fn check_size(store: &Store, instance: InstanceId) -> Answer<()> {
+    let mut pages = store.contexts().events(instance, 1).await?;
+    let mut bytes = 0;
+    while let Some(page) = pages.next_page().await? {
+        bytes += page
+            .iter()
+            .map(|event| event.content.as_bytes().len())
+            .sum::<usize>();
+        if bytes > MESSAGES_BYTES_MAX {
+            let detail = format!(
+                "the context has more than {MESSAGES_BYTES_MAX} bytes, which are not given at once; read its events, in pages"
+            );
+            return Err(Problem::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "too_large",
+                detail,
+            ));
+        }
+    }
+    Ok(())
 }
 
 async fn events(
