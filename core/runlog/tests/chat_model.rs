@@ -12,10 +12,12 @@ use std::{
 };
 
 use runlog::{
-    Error, InstanceId, NewMessage, RawJson, SessionId, StoreOptions,
+    Error, ErrorKind, InstanceId, NewMessage, RawJson, SessionId, StoreOptions,
     archive::{self, What},
     blocking::Store,
-    chats::{Chat, ChatMessage, ChatRole, ListMessages, MessageFilter, Updates},
+    chats::{
+        Chat, ChatMessage, ChatRole, ListMessages, MessageFilter, NewRequest, RequestEnd, Updates,
+    },
     engine::storage::MemoryStorage,
     log::CompactOptions,
     retention::{Erase, RetentionPolicy},
@@ -384,6 +386,61 @@ impl World {
         self.chats[chat].free_ids.push(said.id);
     }
 
+    /// A request that replaces the messages from one on: its user asks in other words, or has the message before it answered anew.
+    fn ask_again(&mut self, chat: usize) {
+        let Some(place) = self.picked(chat).filter(|_| !self.chats[chat].is_frozen) else {
+            return;
+        };
+        let told = self.chats[chat].told();
+        let id_at = |place: usize| told[place].0.clone();
+        let new = NewRequest {
+            after: told.last().map(|(id, ..)| id.clone()),
+            replaces: Some(id_at(place)),
+            ..NewRequest::new("lead")
+        };
+        let text = self.text();
+        let other = NewRequest {
+            after: Some(format!("m{}", self.made)),
+            ..new.clone()
+        };
+        let thread = THREADS[self.numbers.below(3)];
+        let is_anew = place > 0 && self.numbers.below(2) == 0;
+        let known = &mut self.chats[chat];
+        let chats = self.store.chats();
+        let asked = ChatMessage {
+            message_id: format!("m{}", self.made),
+            thread_id: Some(thread.into()),
+            props: props(&text),
+            ..ChatMessage::text(ChatRole::User, "")
+        };
+        let refused = chats.begin_request(&known.id, other, asked.clone());
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Conflict);
+        let request = if is_anew {
+            chats.answer_again(&known.id, new, &id_at(place - 1))
+        } else {
+            chats.begin_request(&known.id, new, asked)
+        };
+        request.unwrap().finish(RequestEnd::Completed).unwrap();
+        let is_kept = |said: &Said| told[..place].iter().any(|(id, ..)| *id == said.id);
+        let (kept, deleted) = known.messages.drain(..).partition(is_kept);
+        let deleted: Vec<Said> = deleted;
+        known.messages = kept;
+        known
+            .free_ids
+            .extend(deleted.into_iter().map(|said| said.id));
+        if !is_anew {
+            known.last += 1;
+            known.messages.push(Said {
+                origin: self.made,
+                id: format!("m{}", self.made),
+                sequence: known.last,
+                text: text.clone(),
+                thread,
+                versions: vec![(self.made, text, thread)],
+            });
+        }
+    }
+
     /// Empties the chats that are deleted, but for those that a copy was made of which isn't.
     fn retain(&mut self) {
         let policy = RetentionPolicy {
@@ -619,7 +676,7 @@ fn goes_through(seed: u64) {
     world.begin();
     for round in 0..60 {
         let chat = world.numbers.below(world.chats.len());
-        let what = world.numbers.below(112);
+        let what = world.numbers.below(120);
         let is_deleted = world.chats[chat].is_deleted;
         let done = match what {
             0..3 => {
@@ -667,6 +724,10 @@ fn goes_through(seed: u64) {
                 world.copy(chat);
                 "copy"
             }
+            112..120 => {
+                world.ask_again(chat);
+                "ask again"
+            }
             105..112 => {
                 world.copy_to_message(chat);
                 "copy up to a message"
@@ -676,7 +737,7 @@ fn goes_through(seed: u64) {
                 "copy up to a point"
             }
         };
-        if !is_deleted && (15..90).contains(&what) {
+        if !is_deleted && ((15..90).contains(&what) || what >= 112) {
             world.mark(chat);
         }
         world.check(&format!("seed {seed}, round {round}, {done}"));

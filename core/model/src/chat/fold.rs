@@ -357,6 +357,7 @@ impl ChatFold {
                 if let Some(record) = &mut record {
                     record.request_id.clone_from(&request_id);
                     chat_id.clone_into(&mut record.chat_id);
+                    record.answers.as_mut().map(renew);
                 }
                 let copied = Request {
                     last_step_sequence: request.last_step_sequence,

@@ -94,6 +94,15 @@ waiting! {
     /// it returns.
     fn save_messages(&self, chat_id: &str, messages: Vec<ChatMessage>) -> Result<Vec<ChatMessage>>;
 
+    /// As [`save_messages`](Self::save_messages), if the chat's last message is the one that the caller takes for it: of two
+    /// that answer it at the same time, one saves.
+    fn save_messages_after(
+        &self,
+        chat_id: &str,
+        messages: Vec<ChatMessage>,
+        after: &str,
+    ) -> Result<Vec<ChatMessage>>;
+
     /// The messages of a chat that match a filter, in the chat's order.
     fn get_messages(&self, chat_id: &str, filter: &MessageFilter) -> Result<Vec<ChatMessage>>;
 
@@ -123,6 +132,9 @@ waiting! {
     /// One page of the unfinished requests of the store, the newest first.
     fn list_requests(&self, options: &ListRequests) -> Result<Page<UnfinishedRequest>>;
 
+    /// The requests of a chat, in the order in which they were begun: how each ended, and what it took.
+    fn get_requests(&self, chat_id: &str) -> Result<Vec<ChatRequest>>;
+
     /// The record of a request, in any chat.
     fn get_request(&self, request_id: &str) -> Result<Option<ChatRequest>>;
 
@@ -147,6 +159,15 @@ waiting! {
         chat_id: &str,
         new: NewRequest,
         message: ChatMessage,
+    ) -> Result<RequestBuffer>;
+
+    /// Begins a request for a message of the user that the chat has: one whose request was never answered, or one that is
+    /// answered anew.
+    fn answer_again(
+        &self,
+        chat_id: &str,
+        new: NewRequest,
+        message_id: &str,
     ) -> Result<RequestBuffer>;
 
     /// How to resume the chat's last interrupted request: from its last step that isn't completed and wasn't retried

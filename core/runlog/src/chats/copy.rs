@@ -182,6 +182,7 @@ fn of_message_end(
         events.push(ChatEvent::RequestSaved(Box::new(ChatRequest {
             request_id: id_in_copy(copy.0, &request.request_id),
             chat_id: chat_id.to_owned(),
+            answers: request.answers.as_deref().map(|id| id_in_copy(copy.0, id)),
             status: RequestStatus::Dismissed,
             updated_at_ms: now_ms,
             // What was said of it isn't the copy's.

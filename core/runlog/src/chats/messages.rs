@@ -3,15 +3,14 @@
 use std::collections::HashSet;
 
 use runlog_model::{
-    ChatEvent, ChatIdOf, ChatMessage, ChatRequest, ChatRole, MessageFilter, Page, SessionId,
-    Updates, time,
+    ChatEvent, ChatIdOf, ChatMessage, ChatRole, MessageFilter, Page, SessionId, Updates, time,
 };
 
 use serde::{Deserialize, Serialize};
 
 use super::{
     pages::Found,
-    save::{NextMessages, request_exists},
+    save::{Begun, NextMessages},
     saved_reader::{Passed, Stretch},
     store::{Chats, already_exists, check_chat, not_found},
     write::Of,
@@ -117,17 +116,35 @@ impl Chats {
         messages: Vec<ChatMessage>,
     ) -> Result<Vec<ChatMessage>> {
         let session = self.session_id(chat_id).await?;
-        self.save_messages_of(session, messages, None, false).await
+        self.save_messages_of(session, messages, Begun::default())
+            .await
     }
 
-    /// Saves messages, and the record of the request that they begin. The chat may have that request already if its id
-    /// was given.
+    /// As [`save_messages`](Self::save_messages), if the chat's last message is the one that the caller takes for it: of two
+    /// that answer it at the same time, one saves. The chat is folded, once.
+    ///
+    /// # Errors
+    /// [`Conflict`](crate::ErrorKind::Conflict) when another message is the last one; nothing is saved then.
+    pub async fn save_messages_after(
+        &self,
+        chat_id: &str,
+        messages: Vec<ChatMessage>,
+        after: &str,
+    ) -> Result<Vec<ChatMessage>> {
+        let session = self.session_id(chat_id).await?;
+        let begun = Begun {
+            after: Some(after),
+            ..Begun::default()
+        };
+        self.save_messages_of(session, messages, begun).await
+    }
+
+    /// Saves messages, and the record of the request that is begun with them.
     pub(super) async fn save_messages_of(
         &self,
         session: SessionId,
         messages: Vec<ChatMessage>,
-        request: Option<&ChatRequest>,
-        is_request_given: bool,
+        begun: Begun<'_>,
     ) -> Result<Vec<ChatMessage>> {
         let chat = self.chat_id_of(session);
         let mut given_ids: Vec<String> = Vec::new();
@@ -147,15 +164,15 @@ impl Chats {
             .into_iter()
             .map(|message| self.complete_message(message, &chat))
             .collect::<Result<Vec<ChatMessage>>>()?;
-        if messages.is_empty() && request.is_none() {
+        if messages.is_empty() && begun.request.is_none() {
             return Ok(messages);
         }
-        let is_next = messages.iter().all(|message| message.sequence == 0);
+        let is_next =
+            !begun.depends_on_others() && messages.iter().all(|message| message.sequence == 0);
         let next = NextMessages {
             messages,
             given_ids: &given_ids,
-            request,
-            is_request_given,
+            begun,
         };
         let saved = if is_next {
             self.save_next(session, &next).await?
@@ -166,42 +183,6 @@ impl Chats {
             Some(saved) => Ok(saved),
             None => self.save_among(session, &next).await,
         }
-    }
-
-    /// Saves messages in a reordered chat, or with given sequences: their places are determined by the fold.
-    async fn save_among(
-        &self,
-        session: SessionId,
-        next: &NextMessages<'_>,
-    ) -> Result<Vec<ChatMessage>> {
-        let messages = &next.messages;
-        self.write(session, Of::Chat, &mut |fold| {
-            if let Some(request) = next.request.filter(|_| next.is_request_given)
-                && fold.has_request(&request.request_id)
-            {
-                return Err(request_exists(&request.request_id));
-            }
-            for id in next.given_ids {
-                if fold.message(id).is_some() {
-                    return Err(already_exists("message", id, "an update changes it"));
-                }
-            }
-            let request = next
-                .request
-                .map(|request| ChatEvent::RequestSaved(Box::new(request.clone())));
-            Ok(messages
-                .iter()
-                .map(|message| ChatEvent::MessageSaved(Box::new(message.clone())))
-                .chain(request)
-                .collect())
-        })
-        .await?;
-        let shared = self.store.chat_fold(session).await?;
-        let fold = shared.read();
-        Ok(messages
-            .iter()
-            .filter_map(|message| fold.message(&message.message_id).cloned())
-            .collect())
     }
 
     pub(super) fn complete_message(

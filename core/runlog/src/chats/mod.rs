@@ -4,6 +4,7 @@
 //! A chat's messages and steps are events of its session's stream. Their fold is cached in memory, in bounded space. A
 //! save is one batch; it also records the time of the chat's last message in the catalog.
 
+mod begin;
 mod buffered;
 mod cache;
 mod copy;
@@ -25,6 +26,7 @@ mod request;
 mod requests;
 mod resume;
 mod save;
+mod save_among;
 mod saved_reader;
 mod sizes;
 mod stack;
@@ -34,6 +36,7 @@ mod store;
 mod taken_ids;
 mod write;
 
+pub use begin::NewRequest;
 pub(crate) use copy::CopiedChat;
 pub(crate) use copy_end::{ChatEnd, Point};
 pub use delegation::DelegateOptions;
@@ -42,7 +45,7 @@ pub use ending::RequestEnd;
 pub use flush::RequestFlush;
 pub use import::{ImportIssue, ImportOptions, ImportReport, Table};
 pub use messages::ListMessages;
-pub use request::{NewRequest, RequestBuffer};
+pub use request::RequestBuffer;
 pub use requests::{ListRequests, UnfinishedRequest};
 pub use resume::{ResumeAction, Resumption, StackLevel};
 pub use runlog_model::{

@@ -8,9 +8,8 @@ use std::{
 
 use runlog_log::{Batch, Expected};
 use runlog_model::{
-    ChatEvent, ChatIdOf, ChatMessage, ChatRequest, ChatRole, RequestStatus, SessionId, Space, Step,
+    ChatEvent, ChatIdOf, ChatMessage, ChatRequest, RequestStatus, SessionId, Space, Step,
 };
-use serde::Deserialize;
 
 use super::{
     Chats, RequestDraft, RequestEnd, Resumption,
@@ -25,29 +24,6 @@ use crate::{
     Error, ErrorKind, Result, Store,
     kernel::{chats::Reserved, claims::Claim, lookup::live_session, records::chat_stream},
 };
-
-/// A request to begin.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct NewRequest {
-    /// Its id; `None` for a fresh one.
-    pub request_id: Option<String>,
-    /// The assistant it is for: the root of the call stack.
-    pub assistant_id: String,
-    /// The root's id in the call stack; `None` for a fresh one.
-    pub stack_id: Option<String>,
-}
-
-impl NewRequest {
-    /// A request for an assistant, with fresh ids.
-    pub fn new(assistant_id: impl Into<String>) -> Self {
-        Self {
-            assistant_id: assistant_id.into(),
-            ..Self::default()
-        }
-    }
-}
 
 /// An active request: the user's message is written at its entry, everything else as one atomic batch at its exit. In
 /// between, everything is in memory, and lost if the process crashes, except for what was [flushed](Self::flush).
@@ -98,84 +74,6 @@ pub struct RequestBuffer {
 }
 
 impl Chats {
-    /// Begins a request: the user's message is durable when it returns. The message may have any type.
-    ///
-    /// An id names one request of a chat, and can be begun once: an interrupted request is [resumed](Self::resume);
-    /// asking again needs another id.
-    ///
-    /// # Errors
-    /// [`Conflict`](crate::ErrorKind::Conflict) while a request of this id in the chat is active in this process: it
-    /// was begun or resumed, and hasn't ended; [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when the chat has
-    /// messages or steps of a request with this id, or another chat has this request, or a node of this `stack_id`;
-    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the message isn't the user's; otherwise as
-    /// [`save_messages`](Self::save_messages).
-    pub async fn begin_request(
-        &self,
-        chat_id: &str,
-        new: NewRequest,
-        mut message: ChatMessage,
-    ) -> Result<RequestBuffer> {
-        if message.role != ChatRole::User {
-            return Err(Error::invalid(
-                "a request begins with a message of role \"user\"",
-            ));
-        }
-        let backend = self.store.backend();
-        let fresh = || backend.new_id().to_string();
-        let given = new.request_id.or_else(|| message.request_id.take());
-        let is_given = given.is_some();
-        let request_id = given.unwrap_or_else(fresh);
-        let given_nodes: Vec<String> = new.stack_id.iter().cloned().collect();
-        let node = StackNode::root(new.stack_id.unwrap_or_else(fresh), new.assistant_id);
-        check_names(&request_id, &node)?;
-        message.request_id = Some(request_id.clone());
-        let session = self.session_id(chat_id).await?;
-        // Taken before the chat is read: of two concurrent calls, the second then sees what the first has written.
-        let claim = self.store.claims().take(session, &request_id)?;
-        let request = self.new_request(session, request_id.clone(), node.assistant_id.clone());
-        let given_requests = match is_given {
-            true => std::slice::from_ref(&request_id),
-            false => &[],
-        };
-        let store = &self.store;
-        let own = |of, ids| store.reserve_own_ids(session, of, ids);
-        let _reserved = own(ChatIdOf::Request, given_requests).await?;
-        // Nothing is written with the node's id before the request ends.
-        let reserved_node = own(ChatIdOf::Stack, &given_nodes).await?;
-        self.save_messages_of(session, vec![message], Some(&request), is_given)
-            .await?;
-        Ok(self.buffer(
-            session,
-            request,
-            CallStack::new(node),
-            Space::new(),
-            None,
-            (claim, Some(reserved_node)),
-        ))
-    }
-
-    /// The record of a request that begins now.
-    fn new_request(
-        &self,
-        session: SessionId,
-        request_id: String,
-        assistant_id: String,
-    ) -> ChatRequest {
-        let now = self.store.backend().now_ms();
-        ChatRequest {
-            request_id,
-            chat_id: self.chat_id_of(session),
-            assistant_id,
-            status: RequestStatus::Running,
-            error: None,
-            run_id: None,
-            usage: None,
-            metadata: None,
-            created_at_ms: now,
-            updated_at_ms: now,
-        }
-    }
-
     /// The buffer of a resumed request: its space is restored, its stack rebuilt from the root to the node of the
     /// interrupted step. Nothing is written at its entry. The request can't be resumed again until the buffer has ended.
     ///
@@ -227,7 +125,7 @@ impl Chats {
         Ok(self.buffer(session, request, stack, space, Some(step), (claim, None)))
     }
 
-    fn buffer(
+    pub(super) fn buffer(
         &self,
         session: SessionId,
         request: ChatRequest,
@@ -485,15 +383,4 @@ fn still_interrupted(events: &mut [ChatEvent]) {
             request.status = RequestStatus::Interrupted;
         }
     }
-}
-
-fn check_names(request_id: &str, node: &StackNode) -> Result<()> {
-    use runlog_model::{Step, StepType};
-    Step::new(
-        request_id,
-        &node.assistant_id,
-        &node.stack_id,
-        StepType::Input,
-    )
-    .check()
 }

@@ -156,6 +156,25 @@ impl Chats {
             .await
     }
 
+    /// The requests of a chat, in the order in which they were begun: how each ended, and what it took. Those of a copied chat
+    /// include what it has from its original. The chat is folded, once.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such chat, or it was deleted.
+    pub async fn get_requests(&self, chat_id: &str) -> Result<Vec<ChatRequest>> {
+        let session = self.session_id(chat_id).await?;
+        let shared = self.store.chat_fold(session).await?;
+        let fold = shared.read();
+        let mut requests: Vec<ChatRequest> = fold.requests().cloned().collect();
+        requests.sort_by(|a, b| {
+            let began = |it: &ChatRequest| it.created_at_ms;
+            began(a)
+                .cmp(&began(b))
+                .then_with(|| a.request_id.cmp(&b.request_id))
+        });
+        Ok(requests)
+    }
+
     /// The record of a request, in any chat; `None` if it wasn't begun in this store, and only its steps were saved.
     ///
     /// # Errors

@@ -176,21 +176,7 @@ impl Chats {
         let session = self.store.chat_with(ChatIdOf::Request, request_id).await?;
         let _claim = self.store.claims().take(session, request_id)?;
         let at_ms = self.store.backend().now_ms();
-        let updates = Updates::new().with("dismissed_at", RawJson::from_value(&at_ms)?);
-        let plan = |fold: &ChatFold| {
-            let open = fold
-                .steps_of_request(request_id)
-                .into_iter()
-                .filter(|step| step.can_resume());
-            let dismissed = |step: &FoldedStep| ChatEvent::StepUpdated {
-                step_id: step.step_id.clone(),
-                at_ms,
-                updates: updates.clone(),
-            };
-            let mut events: Vec<_> = open.map(dismissed).collect();
-            events.extend(over(fold, request_id, RequestStatus::Dismissed, at_ms));
-            Ok(events)
-        };
+        let plan = |fold: &ChatFold| dismissal(fold, request_id, at_ms);
         self.write_steps(session, &plan).await
     }
 
@@ -285,6 +271,23 @@ impl Chats {
         let fold = shared.read();
         FoldedStep::whole_all(ids.iter().filter_map(|id| fold.step(id)))
     }
+}
+
+/// The events that dismiss a request: of its steps that could be resumed, and of its record; none if it is over.
+pub(super) fn dismissal(fold: &ChatFold, request_id: &str, at_ms: u64) -> Result<Vec<ChatEvent>> {
+    let updates = Updates::new().with("dismissed_at", RawJson::from_value(&at_ms)?);
+    let open = fold
+        .steps_of_request(request_id)
+        .into_iter()
+        .filter(|step| step.can_resume());
+    let dismissed = |step: &FoldedStep| ChatEvent::StepUpdated {
+        step_id: step.step_id.clone(),
+        at_ms,
+        updates: updates.clone(),
+    };
+    let mut events: Vec<_> = open.map(dismissed).collect();
+    events.extend(over(fold, request_id, RequestStatus::Dismissed, at_ms));
+    Ok(events)
 }
 
 /// The event that completes a request; `None` if it is completed already, or if only its steps were saved.

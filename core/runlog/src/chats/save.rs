@@ -30,10 +30,30 @@ pub(super) struct NextMessages<'a> {
     pub(super) messages: Vec<ChatMessage>,
     /// The ids among them that were chosen by the caller.
     pub(super) given_ids: &'a [String],
-    /// The record of the request that they begin.
+    /// What is begun with them.
+    pub(super) begun: Begun<'a>,
+}
+
+/// A request that is begun with messages, and what of the chat's other messages it depends on.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Begun<'a> {
+    /// The record of the request.
     pub(super) request: Option<&'a ChatRequest>,
     /// Whether the chat may have the request already.
     pub(super) is_request_given: bool,
+    /// The message that must be the chat's last.
+    pub(super) after: Option<&'a str>,
+    /// The first of the messages that are deleted with it.
+    pub(super) replaces: Option<&'a str>,
+    /// The message that is there, and answered by the request.
+    pub(super) answers: Option<&'a str>,
+}
+
+impl Begun<'_> {
+    /// Whether messages that are there decide whether, and how, it is saved.
+    pub(super) fn depends_on_others(&self) -> bool {
+        self.after.is_some() || self.replaces.is_some() || self.answers.is_some()
+    }
 }
 
 /// The outcome of an attempt to save.
@@ -68,7 +88,7 @@ impl Chats {
                     return Err(already_exists("message", id, "an update changes it"));
                 }
             }
-            if let Some(request) = next.request.filter(|_| next.is_request_given) {
+            if let Some(request) = next.begun.request.filter(|_| next.begun.is_request_given) {
                 self.store
                     .check_new_request(session, &request.request_id)
                     .await?;
@@ -113,6 +133,7 @@ impl Chats {
                 .iter()
                 .map(|message| ChatEvent::MessageSaved(Box::new(message.clone())));
             let request = next
+                .begun
                 .request
                 .map(|request| ChatEvent::RequestSaved(Box::new(request.clone())));
             let events: Vec<ChatEvent> = saved.chain(request).collect();

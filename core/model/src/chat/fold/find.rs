@@ -126,10 +126,16 @@ impl ChatFold {
         self.requests.get(request_id)?.record.as_deref()
     }
 
-    /// Whether there are messages or steps of a request.
+    /// The records of the requests that were begun, in no order.
+    pub fn requests(&self) -> impl Iterator<Item = &ChatRequest> {
+        let records = self.requests.values();
+        records.filter_map(|request| request.record.as_deref())
+    }
+
+    /// Whether a request was begun, or there are messages or steps of it.
     pub fn has_request(&self, request_id: &str) -> bool {
         let request = self.requests.get(request_id);
-        request.is_some_and(|request| !request.steps.is_empty())
+        request.is_some_and(|request| request.record.is_some() || !request.steps.is_empty())
             || self
                 .by_field()
                 .contains_key(&Field::Request(request_id.to_owned()))

@@ -1,0 +1,384 @@
+//! Questions that are asked again, and answers that are wanted anew, on memory and on disk; by two at the same time, too.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "in a test, a panic is the report"
+)]
+
+mod both;
+
+use runlog::{
+    ErrorKind, RawJson,
+    blocking::{RequestBuffer, Store},
+    chats::{
+        Chat, ChatMessage, ChatRole, ListRequests, MessageFilter, NewRequest, RequestDetails,
+        RequestEnd, RequestStatus, StepStatus, StepType,
+    },
+    sessions::CopySession,
+};
+
+both! {
+    a_question_is_answered_anew_and_the_old_answer_is_gone
+    a_question_is_asked_in_other_words_and_what_followed_is_gone
+    a_question_that_was_never_answered_is_answered
+    of_two_that_answer_the_last_message_one_saves
+    a_request_for_what_is_not_last_any_more_is_refused_and_nothing_is_written
+    nobody_replaces_what_is_being_answered
+    what_cannot_be_answered_or_replaced_is_refused_and_nothing_is_written
+    the_requests_of_a_chat_tell_what_they_took_also_of_a_replaced_answer
+    a_copy_has_what_was_answered_anew_with_ids_of_its_own
+    many_messages_are_replaced_at_once
+}
+
+fn named(role: ChatRole, id: &str) -> ChatMessage {
+    ChatMessage {
+        message_id: id.into(),
+        ..ChatMessage::text(role, id)
+    }
+}
+
+fn ids(store: &Store, chat: &str) -> Vec<String> {
+    let all = MessageFilter::default();
+    let messages = store.chats().get_messages(chat, &all).unwrap();
+    messages.into_iter().map(|it| it.message_id).collect()
+}
+
+fn request(id: &str) -> NewRequest {
+    NewRequest {
+        request_id: Some(id.into()),
+        ..NewRequest::new("travel")
+    }
+}
+
+fn answered(mut request: RequestBuffer, answer: &str) {
+    let input = RawJson::parse("{}").unwrap();
+    let step = request.start_step(StepType::Llm, input).unwrap();
+    request.send(named(ChatRole::Assistant, answer)).unwrap();
+    request.complete_step(&step, None).unwrap();
+    let usage = RequestDetails {
+        usage: Some(RawJson::parse(r#"{"tokens":7}"#).unwrap()),
+        ..RequestDetails::default()
+    };
+    request.describe(usage).unwrap();
+    request.finish(RequestEnd::Completed).unwrap();
+}
+
+/// A chat "c" with two questions and their answers: q1, a1, q2, a2 of r1 and r2.
+fn talked(store: &Store) {
+    let chats = store.chats();
+    let chat = Chat {
+        chat_id: "c".into(),
+        ..Chat::new("travel")
+    };
+    chats.create_chat(chat).unwrap();
+    for (id, question, answer) in [("r1", "q1", "a1"), ("r2", "q2", "a2")] {
+        let asked = named(ChatRole::User, question);
+        answered(
+            chats.begin_request("c", request(id), asked).unwrap(),
+            answer,
+        );
+    }
+}
+
+fn is_refused(begun: runlog::Result<RequestBuffer>, kind: ErrorKind, says: &str) {
+    let error = begun.unwrap_err();
+    assert_eq!(error.kind(), kind, "{error}");
+    assert!(error.to_string().contains(says), "{error}");
+}
+
+fn a_question_is_answered_anew_and_the_old_answer_is_gone(store: &Store) {
+    talked(store);
+    let again = NewRequest {
+        replaces: Some("a2".into()),
+        after: Some("a2".into()),
+        ..request("r3")
+    };
+    let begun = store.chats().answer_again("c", again, "q2").unwrap();
+    assert_eq!(ids(store, "c"), ["q1", "a1", "q2"]);
+    answered(begun, "a3");
+    assert_eq!(ids(store, "c"), ["q1", "a1", "q2", "a3"]);
+    let record = store.chats().get_request("r3").unwrap().unwrap();
+    assert_eq!(record.answers.as_deref(), Some("q2"));
+    assert_eq!(record.status, RequestStatus::Completed);
+    let old = store.chats().get_request("r2").unwrap().unwrap();
+    assert_eq!(old.status, RequestStatus::Completed);
+    // Of the second answer a third one is wanted: what the question is answered by is found by its requests.
+    let third = NewRequest {
+        replaces: Some("a3".into()),
+        ..request("r4")
+    };
+    answered(store.chats().answer_again("c", third, "q2").unwrap(), "a4");
+    assert_eq!(ids(store, "c"), ["q1", "a1", "q2", "a4"]);
+}
+
+fn a_question_is_asked_in_other_words_and_what_followed_is_gone(store: &Store) {
+    talked(store);
+    let other = NewRequest {
+        replaces: Some("q1".into()),
+        ..request("r3")
+    };
+    let asked = named(ChatRole::User, "q3");
+    let begun = store.chats().begin_request("c", other, asked).unwrap();
+    assert_eq!(ids(store, "c"), ["q3"]);
+    answered(begun, "a3");
+    let all = MessageFilter::default();
+    let messages = store.chats().get_messages("c", &all).unwrap();
+    let sequences: Vec<u64> = messages.iter().map(|it| it.sequence).collect();
+    assert_eq!(sequences, [5, 6], "a sequence is never given twice");
+    assert_eq!(ids(store, "c"), ["q3", "a3"]);
+}
+
+fn a_question_that_was_never_answered_is_answered(store: &Store) {
+    talked(store);
+    let chats = store.chats();
+    let asked = named(ChatRole::User, "q3");
+    let mut cut_off = chats.begin_request("c", request("r3"), asked).unwrap();
+    let input = RawJson::parse("{}").unwrap();
+    let step = cut_off.start_step(StepType::Llm, input).unwrap();
+    cut_off.finish(RequestEnd::Interrupted).unwrap();
+    assert!(chats.resume("c").unwrap().is_some());
+    let begun = chats.answer_again("c", request("r4"), "q3").unwrap();
+    // Nobody goes on with the first one now.
+    assert!(chats.resume("c").unwrap().is_none());
+    let old = chats.get_request("r3").unwrap().unwrap();
+    assert_eq!(old.status, RequestStatus::Dismissed);
+    let steps = chats.get_steps("r3").unwrap();
+    assert_eq!(
+        (&steps[0].step_id, steps[0].status),
+        (&step, StepStatus::Interrupted)
+    );
+    assert!(steps[0].dismissed_at_ms.is_some());
+    let running = chats.list_requests(&ListRequests::default()).unwrap().items;
+    let running: Vec<&str> = running.iter().map(|it| it.request_id.as_str()).collect();
+    assert_eq!(running, ["r4"]);
+    answered(begun, "a3");
+    assert_eq!(ids(store, "c")[4..], ["q3", "a3"]);
+}
+
+fn of_two_that_answer_the_last_message_one_saves(store: &Store) {
+    talked(store);
+    let save = |id: String| {
+        let message = named(ChatRole::User, &id);
+        store.chats().save_messages_after("c", vec![message], "a2")
+    };
+    let outcomes: Vec<_> = std::thread::scope(|scope| {
+        let save = &save;
+        let running: Vec<_> = (0..8)
+            .map(|tab| scope.spawn(move || save(format!("tab{tab}"))))
+            .collect();
+        running.into_iter().map(|it| it.join().unwrap()).collect()
+    });
+    let refused = outcomes.iter().filter_map(|it| it.as_ref().err());
+    let refused: Vec<_> = refused.map(runlog::Error::kind).collect();
+    assert_eq!(refused, [ErrorKind::Conflict; 7]);
+    assert_eq!(ids(store, "c").len(), 5);
+}
+
+fn a_request_for_what_is_not_last_any_more_is_refused_and_nothing_is_written(store: &Store) {
+    talked(store);
+    let chats = store.chats();
+    let before = ids(store, "c");
+    let stale = NewRequest {
+        after: Some("a1".into()),
+        replaces: Some("a1".into()),
+        ..request("r3")
+    };
+    let asked = || named(ChatRole::User, "q3");
+    let refused = chats.begin_request("c", stale.clone(), asked());
+    is_refused(
+        refused,
+        ErrorKind::Conflict,
+        "the chat's last message is \"a2\", not \"a1\"",
+    );
+    is_refused(
+        chats.answer_again("c", stale, "q1"),
+        ErrorKind::Conflict,
+        "not \"a1\"",
+    );
+    assert_eq!(ids(store, "c"), before);
+    // The id of the request is still free.
+    drop(chats.begin_request("c", request("r3"), asked()).unwrap());
+    let empty = chats.create_chat(Chat::new("travel")).unwrap().chat_id;
+    let first = NewRequest {
+        after: Some("a2".into()),
+        ..request("r4")
+    };
+    let refused = chats.begin_request(&empty, first, named(ChatRole::User, "q4"));
+    is_refused(refused, ErrorKind::Conflict, "the chat has no message");
+}
+
+fn nobody_replaces_what_is_being_answered(store: &Store) {
+    talked(store);
+    let chats = store.chats();
+    let asked = named(ChatRole::User, "q3");
+    let running = chats.begin_request("c", request("r3"), asked).unwrap();
+    for replaced in ["q1", "q3"] {
+        let other = NewRequest {
+            replaces: Some(replaced.into()),
+            ..request("r4")
+        };
+        let begun = chats.begin_request("c", other, named(ChatRole::User, "q4"));
+        is_refused(begun, ErrorKind::Conflict, "\"r3\" is under way");
+    }
+    let begun = chats.answer_again("c", request("r4"), "q3");
+    is_refused(begun, ErrorKind::Conflict, "\"r3\" is under way");
+    answered(running, "a3");
+    let again = NewRequest {
+        replaces: Some("a3".into()),
+        ..request("r4")
+    };
+    let first = chats.answer_again("c", again, "q3").unwrap();
+    // And by two at the same time: the first one answers.
+    let begun = chats.answer_again("c", request("r5"), "q3");
+    is_refused(begun, ErrorKind::Conflict, "\"r4\" is under way");
+    answered(first, "a4");
+    answered(chats.answer_again("c", request("r5"), "q3").unwrap(), "a5");
+    assert_eq!(ids(store, "c")[4..], ["q3", "a4", "a5"]);
+}
+
+fn what_cannot_be_answered_or_replaced_is_refused_and_nothing_is_written(store: &Store) {
+    talked(store);
+    let chats = store.chats();
+    let before = ids(store, "c");
+    let replacing = |id: &str| NewRequest {
+        replaces: Some(id.into()),
+        ..request("r3")
+    };
+    let asked = || named(ChatRole::User, "q3");
+    let refused = [
+        (
+            chats.answer_again("c", request("r3"), "a1"),
+            ErrorKind::InvalidInput,
+            "is an answer",
+        ),
+        (
+            chats.answer_again("c", request("r3"), "else"),
+            ErrorKind::NotFound,
+            "\"else\"",
+        ),
+        (
+            chats.answer_again("c", request("r2"), "q2"),
+            ErrorKind::AlreadyExists,
+            "\"r2\"",
+        ),
+        (
+            chats.answer_again("c", replacing("q2"), "q2"),
+            ErrorKind::InvalidInput,
+            "both answered and replaced",
+        ),
+        (
+            chats.answer_again("c", replacing("a1"), "q2"),
+            ErrorKind::InvalidInput,
+            "both answered and replaced",
+        ),
+        (
+            chats.begin_request("c", replacing("else"), asked()),
+            ErrorKind::NotFound,
+            "\"else\"",
+        ),
+        (
+            chats.begin_request("c", replacing(""), asked()),
+            ErrorKind::NotFound,
+            "\"\"",
+        ),
+        (
+            chats.begin_request("c", replacing("a2"), named(ChatRole::User, "q1")),
+            ErrorKind::AlreadyExists,
+            "\"q1\"",
+        ),
+        (
+            chats.begin_request("c", replacing("a2"), named(ChatRole::User, "a2")),
+            ErrorKind::AlreadyExists,
+            "\"a2\"",
+        ),
+    ];
+    for (begun, kind, says) in refused {
+        is_refused(begun, kind, says);
+    }
+    let deleted = store.chats().delete_messages("c", &["q2"]);
+    deleted.unwrap();
+    is_refused(
+        chats.answer_again("c", request("r3"), "q2"),
+        ErrorKind::NotFound,
+        "\"q2\"",
+    );
+    assert_eq!(ids(store, "c"), [&before[..2], &before[3..]].concat());
+    assert_eq!(chats.get_requests("c").unwrap().len(), 2);
+}
+
+fn the_requests_of_a_chat_tell_what_they_took_also_of_a_replaced_answer(store: &Store) {
+    talked(store);
+    let again = NewRequest {
+        replaces: Some("a2".into()),
+        ..request("r3")
+    };
+    answered(store.chats().answer_again("c", again, "q2").unwrap(), "a3");
+    let requests = store.chats().get_requests("c").unwrap();
+    let told: Vec<_> = requests
+        .iter()
+        .map(|it| (it.request_id.as_str(), it.usage.as_ref().unwrap().as_str()))
+        .collect();
+    let took = r#"{"tokens":7}"#;
+    assert_eq!(told, [("r1", took), ("r2", took), ("r3", took)]);
+    let error = store.chats().get_requests("else").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+}
+
+fn a_copy_has_what_was_answered_anew_with_ids_of_its_own(store: &Store) {
+    talked(store);
+    let chats = store.chats();
+    let again = NewRequest {
+        replaces: Some("a2".into()),
+        ..request("r3")
+    };
+    answered(chats.answer_again("c", again, "q2").unwrap(), "a3");
+    let session = store.find_session("c").unwrap().id;
+    for up_to in [None, Some("a3".to_owned())] {
+        let options = CopySession {
+            up_to_message: up_to,
+            ..CopySession::default()
+        };
+        let copied = store.copy_session(session, &options).unwrap();
+        let copy = copied.session.id.to_string();
+        let of_copy = ids(store, &copy);
+        assert_eq!(of_copy.len(), 4);
+        let requests = chats.get_requests(&copy).unwrap();
+        let answers: Vec<_> = requests
+            .iter()
+            .filter_map(|it| it.answers.as_ref())
+            .collect();
+        assert_eq!(answers, [&of_copy[2]]);
+        let next = NewRequest {
+            after: Some(of_copy[3].clone()),
+            replaces: Some(of_copy[3].clone()),
+            ..NewRequest::new("travel")
+        };
+        let mut begun = chats.answer_again(&copy, next, &of_copy[2]).unwrap();
+        begun.finish(RequestEnd::Completed).unwrap();
+        assert_eq!(ids(store, &copy), of_copy[..3]);
+    }
+    assert_eq!(ids(store, "c"), ["q1", "a1", "q2", "a3"]);
+}
+
+fn many_messages_are_replaced_at_once(store: &Store) {
+    talked(store);
+    let chats = store.chats();
+    for many in 0..10 {
+        let saved = (0..100).map(|one| named(ChatRole::User, &format!("m{many}_{one}")));
+        chats.save_messages("c", saved.collect()).unwrap();
+    }
+    let other = NewRequest {
+        replaces: Some("m0_0".into()),
+        after: Some("m9_99".into()),
+        ..request("r3")
+    };
+    let asked = named(ChatRole::User, "q3");
+    answered(chats.begin_request("c", other, asked).unwrap(), "a3");
+    assert_eq!(ids(store, "c"), ["q1", "a1", "q2", "a2", "q3", "a3"]);
+    assert!(
+        chats.get_messages("c", &MessageFilter::default()).unwrap()[4]
+            .id
+            .is_some()
+    );
+}
