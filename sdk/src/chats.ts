@@ -24,30 +24,11 @@ import type {
 import type { Handle } from "./handle.js";
 import type { RawJson } from "./json.js";
 import { parseList } from "./long-lists.js";
+import { type NewRequest, type SaveMessagesOptions, guarded } from "./new-request.js";
 import type { Page } from "./pages.js";
 import { type RequestBuffer, type RequestEnd, requestOf } from "./request.js";
 import { Resumption } from "./resumption.js";
 import type { Updates } from "./updates.js";
-
-/** The message of a user that begins a request. Its role may be left out. */
-export type UserMessage = Omit<NewChatMessage, "role" | "props"> & {
-  /** It is the user's. */
-  role?: "user" | undefined;
-  /** What it shows. */
-  props: object;
-};
-
-/** A request to begin. */
-export interface NewRequest {
-  /** The assistant it is for: the root of the call stack. */
-  assistantId: string;
-  /** Its id; left out, a fresh one. */
-  requestId?: string | undefined;
-  /** The root's id in the call stack; left out, a fresh one. */
-  stackId?: string | undefined;
-  /** The user's message, of any type. */
-  message: UserMessage;
-}
 
 /**
  * The chats of a store: sessions as their users see them, with messages and steps. Got from {@link Store.chats}.
@@ -139,13 +120,15 @@ export class Chats {
 
   /**
    * Saves messages: all of them or none. Durable when it resolves. A sequence that is given is at most 2^52; messages that are
-   * given the same one stand in the order in which they were saved.
+   * given the same one stand in the order in which they were saved. With `after`, they are saved only if that message is the chat's
+   * last one: of two that answer it at the same time, one saves.
    *
    * @throws {@link RunlogError} `not_found` when there is no such chat; `already_exists` for a message id that is taken;
-   * `invalid_input`, `too_large` for a field that is refused.
+   * `conflict` when another message than the one of `after` is the last; `invalid_input`, `too_large` for a field that is refused.
    */
-  async saveMessages(chatId: string, messages: readonly NewChatMessage[]): Promise<ChatMessage[]> {
-    return await this.#handle.value("saveMessages", { chatId, messages: listOf(messages, "messages") });
+  async saveMessages(chatId: string, messages: readonly NewChatMessage[], options: SaveMessagesOptions = {}): Promise<ChatMessage[]> {
+    const { after } = guarded(optionsOf(options, ["after"]));
+    return await this.#handle.value("saveMessages", { chatId, messages: listOf(messages, "messages"), after });
   }
 
   /**
@@ -200,6 +183,16 @@ export class Chats {
    */
   async listRequests(options: ListRequests = {}): Promise<Page<UnfinishedRequest>> {
     return await this.#handle.value("listRequests", options);
+  }
+
+  /**
+   * The requests of a chat, in the order in which they were begun: how each ended, and what it took, also of those whose answer was
+   * replaced. A copied chat has those of its original, too. They are all held in memory.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted.
+   */
+  async getRequests(chatId: string): Promise<ChatRequest[]> {
+    return await parseList(await this.#handle.bytes("getRequests", { chatId }));
   }
 
   /**
@@ -325,18 +318,26 @@ export class Chats {
    * ends, and is then written as one atomic batch.
    *
    * An id names one request of a chat, so that it is begun once: what was interrupted is {@link resume | resumed}, and whoever
-   * asks again asks under another id.
+   * asks again asks under another id. Who {@link NewRequest | answers} a message that is there, replaces messages, or says which is
+   * the last one, has the chat read whole, once.
    *
-   * @throws {@link RunlogError} `conflict` while somebody in this process is at work on a request of this id in the chat: one
-   * that was begun or resumed, and hasn't ended; `already_exists` when the chat has messages or steps of such a request, or another chat has it;
-   * `invalid_input` when the message isn't the user's; else as {@link saveMessages}.
+   * @throws {@link RunlogError} `conflict` while somebody in this process is at work on a request of this id in the chat, on one for the
+   * message that it answers, or on one that it replaces: one that was begun or resumed, and hasn't ended; or when the chat's last message
+   * isn't the one it is to come after; `already_exists` when the chat has messages or steps of such a request, or another chat has it;
+   * `invalid_input` when the message isn't the user's; `not_found` when the chat hasn't what it answers or replaces; else as {@link saveMessages}.
    */
   async beginRequest(chatId: string, request: NewRequest): Promise<RequestBuffer> {
     this.#handle.check();
-    const { message, ...rest } = fieldsOf(request, "a request");
+    const { message, answers, ...rest } = guarded(fieldsOf(request, "a request"));
+    const known = { of: "request", also: ["message", "answers"] };
+    if (answers !== undefined) {
+      if (message !== undefined) throw invalid("a request has either a `message` of its own, or `answers` one that the chat has");
+      const args = { chatId, request: rest, messageId: answers };
+      return requestOf(await withKnownFields(known, this.#handle.made("answerAgain", args)));
+    }
     const given = fieldsOf(message, "`message`");
     const args = { chatId, request: rest, message: { ...given, role: given.role ?? "user" } };
-    return requestOf(await withKnownFields({ of: "request", also: ["message"] }, this.#handle.made("beginRequest", args)));
+    return requestOf(await withKnownFields(known, this.#handle.made("beginRequest", args)));
   }
 
   /**

@@ -1,6 +1,10 @@
 //! Sessions, contexts, chats, flows and agents.
 
-use runlog::{AgentDefinition, NewMessage, NewSession, blocking::Store};
+use runlog::{
+    AgentDefinition, NewMessage, NewSession, RawJson,
+    blocking::Store,
+    chats::{Chat, ChatMessage, ChatRole, NewRequest, RequestDetails, RequestEnd},
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -168,6 +172,32 @@ fn a_page_of_large_events_ends_before_its_limit_and_goes_on() {
     }
     assert_eq!(sequences, (1..=30).collect::<Vec<_>>());
     assert!(pages > 2, "{pages} pages");
+}
+
+#[test]
+fn the_requests_of_a_chat_tell_what_they_took() {
+    let place = Place::new();
+    let store = Store::open(place.path("runlog-data")).unwrap();
+    let chats = store.chats();
+    let chat = chats.create_chat(Chat::new("travel")).unwrap().chat_id;
+    let asked = ChatMessage::text(ChatRole::User, "Oslo, please.");
+    let begun = chats.begin_request(&chat, NewRequest::new("travel"), asked);
+    let mut request = begun.unwrap();
+    let usage = RequestDetails {
+        usage: Some(RawJson::parse(r#"{"tokens":7}"#).unwrap()),
+        ..RequestDetails::default()
+    };
+    request.describe(usage).unwrap();
+    request.finish(RequestEnd::Completed).unwrap();
+    store.close().unwrap();
+    let server = Server::start(&place, &[]);
+    let requests = server.json(&format!("/v1/chats/{chat}/requests"));
+    assert_eq!(requests["items"][0]["usage"], json!({"tokens": 7}));
+    assert_eq!(requests["items"][0]["status"], "completed");
+    assert_eq!(requests["next"], json!(null));
+    server
+        .get("/v1/chats/nothing/requests")
+        .problem(404, "not_found");
 }
 
 #[test]

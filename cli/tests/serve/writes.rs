@@ -487,6 +487,9 @@ fn a_server_that_writes_makes_its_store_in_which_a_chat_is_held_copied_and_cut()
     server
         .post(&messages, &headers, r#"{"messages":[]}"#)
         .problem(400, "invalid_input");
+    let stale = json!({"messages": [said("d")], "after": "b"}).to_string();
+    let refused = server.post(&messages, &headers, &stale);
+    refused.problem(409, "conflict");
     let copies = format!("/v1/sessions/{id}/copies");
     let copy = post(&copies, json!({"up_to_message": "b", "title": "Bergen"}));
     assert_eq!(copy["session"]["title"], "Bergen");

@@ -95,8 +95,13 @@ calls! {
         change(Key::chat(&chat_id), async move { chats.restore_chat(&chat_id).await });
     listChats(filter: ChatFilter) -> ChatList =>
         of.read(async move { chats.list_chats(&filter).await });
-    saveMessages { chat_id: String, messages: Vec<Given<ChatMessage>> } -> Vec<ChatMessage> =>
-        write_to(Key::chat(&chat_id), async move { chats.save_messages(&chat_id, inner(messages)).await });
+    saveMessages { chat_id: String, messages: Vec<Given<ChatMessage>>, after: Option<String> } -> Vec<ChatMessage> =>
+        write_to(Key::chat(&chat_id), async move {
+            match after {
+                None => chats.save_messages(&chat_id, inner(messages)).await,
+                Some(last) => chats.save_messages_after(&chat_id, inner(messages), &last).await,
+            }
+        });
     getChatMessages { chat_id: String, #[serde(default)] filter: MessageFilter }
         -> Packed<Vec<ChatMessage>> =>
         of.read(async move { Packed::of_json(&chats.get_messages(&chat_id, &filter).await?) });
@@ -126,6 +131,8 @@ calls! {
         of.read(async move { chats.list_steps(&filter).await });
     listRequests(filter: ListRequests) -> Page<UnfinishedRequest> =>
         of.read(async move { chats.list_requests(&filter).await });
+    getRequests { chat_id: String } -> Packed<Vec<ChatRequest>> =>
+        of.read(async move { Packed::of_json(&chats.get_requests(&chat_id).await?) });
     getRequest { request_id: String } -> Option<ChatRequest> =>
         of.read(async move { chats.get_request(&request_id).await });
     getLastIncompleteStep { chat_id: String } -> Option<Step> =>
@@ -138,6 +145,10 @@ calls! {
         -> Made<RequestPlace> =>
         write_to(Key::chat(&chat_id), async move {
             RequestObject::made(maker, &scope, chats.begin_request(&chat_id, request, message.0).await?)
+        });
+    answerAgain { chat_id: String, request: NewRequest, message_id: String } -> Made<RequestPlace> =>
+        write_to(Key::chat(&chat_id), async move {
+            RequestObject::made(maker, &scope, chats.answer_again(&chat_id, request, &message_id).await?)
         });
     resumeChat { chat_id: String, request_id: Option<String> } -> Made<Option<Interrupted>> => {
         let resuming = of.run_blocking(async move {

@@ -377,6 +377,7 @@ export interface StoreCalls {
   }; value: Chat };
   listChats: { args: ChatFilter; value: ChatList };
   saveMessages: { args: {
+    after?: string | undefined;
     chatId: string;
     messages: readonly NewChatMessage[];
   }; value: ChatMessage[] };
@@ -418,6 +419,9 @@ export interface StoreCalls {
     filter?: ListSteps | undefined;
   }; value: Page<Step> };
   listRequests: { args: ListRequests; value: Page<UnfinishedRequest> };
+  getRequests: { args: {
+    chatId: string;
+  }; packed: ChatRequest[] };
   getRequest: { args: {
     requestId: string;
   }; value: ChatRequest | undefined };
@@ -433,6 +437,11 @@ export interface StoreCalls {
   beginRequest: { args: {
     chatId: string;
     message: NewChatMessage;
+    request: NewRequest;
+  }; made: RequestPlace };
+  answerAgain: { args: {
+    chatId: string;
+    messageId: string;
     request: NewRequest;
   }; made: RequestPlace };
   resumeChat: { args: {

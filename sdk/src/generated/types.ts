@@ -309,6 +309,8 @@ export type ChatOrder = "last_message" | "created" | "sort";
 
 /** A request of a chat: one message of its user, and its outcome. */
 export interface ChatRequest {
+  /** The message that it answers, if it was begun for one that was there; otherwise its user's message has its id. */
+  answers?: string;
   /** The assistant it is for: the root of its call stack. */
   assistantId: string;
   /** The chat it is in. */
@@ -1094,8 +1096,19 @@ export interface NewMark {
 
 /** A request to begin. */
 export interface NewRequest {
+  /**
+   * The message that its user saw as the chat's last one. If another one is, somebody else has written to the chat
+   * since, and the request isn't begun. Left out for whatever there is.
+   */
+  after?: string | undefined;
   /** The assistant it is for: the root of the call stack. */
   assistantId: string;
+  /**
+   * The first of the messages that it replaces: this one and all behind it are deleted as it begins. So a user asks
+   * again in other words, or has a question answered anew. What their requests took stays; those that aren't over are
+   * dismissed.
+   */
+  replaces?: string | undefined;
   /** Its id; left out for a fresh one. */
   requestId?: string | undefined;
   /** The root's id in the call stack; left out for a fresh one. */

@@ -1,4 +1,4 @@
-import type { ChatFilter, ListRequests } from "#runlog";
+import type { ChatFilter, ListRequests, RequestBuffer } from "#runlog";
 import { lastingPlace, places } from "#places";
 import { describe, expect, test } from "vitest";
 
@@ -31,6 +31,65 @@ describe.each(places)("chats $name", ({ fresh }) => {
     await failure(chats.list({ userId: null as never }), "invalid_input");
     expect((await chats.list({})).items).toHaveLength(1);
     expect((await chats.list({ visibleTo: "eve" })).items).toHaveLength(0);
+  });
+
+  test("a question is answered anew, or asked in other words, and what that replaces is gone", async () => {
+    const { chats } = await fresh();
+    const { chatId } = await chats.create({ assistantId: "travel" });
+    const asked = (messageId: string) => ({ messageId, type: "text", props: { content: messageId } });
+    const answering = (messageId: string) => async (request: RequestBuffer) => {
+      await request.send({ ...text(messageId), messageId });
+      await request.describe({ usage: { tokens: 7 } });
+    };
+    const ids = async () => (await chats.getMessages(chatId)).map((message) => message.messageId);
+    await chats.withRequest(chatId, { assistantId: "a", message: asked("q1") }, answering("a1"));
+    const again = { assistantId: "a", answers: "q1", replaces: "a1", after: "a1" };
+    await chats.withRequest(chatId, again, answering("a2"));
+    expect(await ids()).toEqual(["q1", "a2"]);
+    // Another page has shown the answer that is gone.
+    const stale = await failure(chats.withRequest(chatId, again, answering("a3")), "conflict");
+    expect(stale.message).toBe(
+      'the chat\'s last message is "a2", not "a1": it was written to meanwhile; read it again, and decide by what is there',
+    );
+    await chats.withRequest(chatId, { assistantId: "a", message: asked("q2"), replaces: "q1" }, answering("a3"));
+    expect(await ids()).toEqual(["q2", "a3"]);
+    const requests = await chats.getRequests(chatId);
+    expect(requests.map(({ answers, usage }) => [answers, usage])).toEqual([
+      [undefined, { tokens: 7 }],
+      ["q1", { tokens: 7 }],
+      [undefined, { tokens: 7 }],
+    ]);
+    await failure(chats.getRequests("else"), "not_found");
+  });
+
+  test("of what answers a message at the same time, one is saved", async () => {
+    const { chats } = await fresh();
+    const { chatId } = await chats.create({ assistantId: "travel" });
+    await chats.saveMessages(chatId, [{ ...text("first"), messageId: "first" }]);
+    const pages = Array.from({ length: 20 }, (_, page) => chats.saveMessages(chatId, [text(String(page))], { after: "first" }));
+    const ended = await Promise.allSettled(pages);
+    expect(ended.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+    expect(await chats.countMessages(chatId)).toBe(2);
+  });
+
+  test("what is to be last, replaced or answered is not left open by a value that isn't there", async () => {
+    const { chats } = await fresh();
+    const { chatId } = await chats.create({ assistantId: "travel" });
+    const message = { type: "text", props: {} };
+    const none = [][0] as unknown as string;
+    const begin = (fields: object) => chats.beginRequest(chatId, { assistantId: "a", message, ...fields });
+    expect((await failure(begin({ after: none }), "invalid_input")).message).toBe(
+      "`after` must be the id of a message, not undefined; leave it out where there is none",
+    );
+    await failure(begin({ replaces: null }), "invalid_input");
+    await failure(begin({ message: undefined, answers: none }), "invalid_input");
+    await failure(begin({ answers: "q1" }), "invalid_input");
+    await failure(begin({ message: undefined }), "invalid_input");
+    await failure(begin({ message: undefined, answers: "q1" }), "not_found");
+    await failure(chats.saveMessages(chatId, [text("a")], { after: none }), "invalid_input");
+    await failure(chats.saveMessages(chatId, [text("a")], { afterMessage: "q1" } as object), "invalid_input");
+    await failure(chats.saveMessages(chatId, [text("a")], "q1" as unknown as object), "invalid_input");
+    expect(await chats.countMessages(chatId)).toBe(0);
   });
 
   test("a request whose work was stopped is interrupted, and one whose work failed has failed", async () => {

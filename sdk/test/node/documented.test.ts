@@ -104,6 +104,20 @@ const TRIALS: Record<string, Trial> = {
     after: "console.log((await store.listSessions()).items.length);",
     says: "1\n",
   },
+  "new-request.ts: NewRequest": {
+    before: `
+      const chat = await store.chats.create({ assistantId: "travel" });
+      const asked = { type: "text", props: { content: "Oslo, please." } };
+      await store.chats.withRequest(chat.chatId, { assistantId: "travel", message: asked }, async (first) => {
+        await first.send({ role: "assistant", type: "text", props: { content: "By bus?" } });
+      });
+    `,
+    after: `
+      for (const { role, props } of await store.chats.getMessages(chat.chatId)) console.log(role, props.content);
+      console.log((await store.chats.getRequests(chat.chatId)).map((each) => each.status).join());
+    `,
+    says: "user To Oslo, please.\ncompleted,completed,completed\n",
+  },
   "chats.ts: list": {
     before: `
       for (const createdBy of ["user123", "nobody"]) await store.chats.create({ assistantId: "travel", createdBy });

@@ -110,7 +110,8 @@ export type NoneMissed = [
   Nothing<MissedIn<RunRecorder>>,
   Nothing<MissedIn<Context>>,
   Nothing<MissedIn<Contexts>>,
-  Nothing<MissedIn<Chats>>,
+  // Without these something else would be written: as `undefined` they are refused, where the compiler looks at it and at run time.
+  Nothing<Exclude<MissedIn<Chats>, "after" | "replaces">>,
   Nothing<MissedIn<Resumption>>,
   Nothing<MissedIn<RequestBuffer>>,
   Nothing<MissedIn<Flows>>,

@@ -48,6 +48,10 @@ export async function messages({ chats }: Store): Promise<void> {
   await chats.beginRequest("c", { assistantId: "a", message: { props: {} } });
   // @ts-expect-error a block's id is text
   await chats.beginRequest("c", { assistantId: "a", message: { type: "text", props: {}, blockId: 7 } });
+  // @ts-expect-error it has a message of its own, or answers one that is there
+  await chats.beginRequest("c", { assistantId: "a" });
+  // @ts-expect-error and not both
+  await chats.beginRequest("c", { assistantId: "a", message: { type: "text", props: {} }, answers: "m" });
 }
 
 /** Known fields of a step have their types. */

@@ -3,8 +3,8 @@
 use runlog::{
     Page, Store,
     chats::{
-        Chat, ChatFilter, ChatList, ChatMessage, ListMessages, ListRequests, ListSteps, Step,
-        UnfinishedRequest,
+        Chat, ChatFilter, ChatList, ChatMessage, ChatRequest, ListMessages, ListRequests,
+        ListSteps, Step, UnfinishedRequest,
     },
 };
 use schemars::JsonSchema;
@@ -40,6 +40,11 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         .said_by_path("chat_id")
         .example_query("limit=10"),
         get(
+            "/v1/chats/{chat_id}/requests",
+            "Lists the requests of a chat in the order in which they were begun, all at once: how each ended, and what it took.",
+            requests_of_chat,
+        ),
+        get(
             "/v1/steps",
             "Lists the steps of all chats, such as those of a status or an assistant, in pages.",
             found_steps,
@@ -64,6 +69,11 @@ async fn requests(
     options: ListRequests,
 ) -> Answer<Page<UnfinishedRequest>> {
     Ok(store.chats().list_requests(&options).await?)
+}
+
+async fn requests_of_chat(store: Store, of: OfChat, _: NoQuery) -> Answer<Page<ChatRequest>> {
+    let items = store.chats().get_requests(&of.chat_id).await?;
+    Ok(Page { items, next: None })
 }
 
 async fn chat(store: Store, of: OfChat, _: NoQuery) -> Answer<Chat> {

@@ -86,7 +86,7 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
         post(
             "/v1/chats/{chat_id}/messages",
             "Saves messages of a chat, all or none of them. A message whose `message_id` is taken is refused with 409, so that \
-             a request with ids can be sent again.",
+             a request with ids can be sent again; with `after`, so is one that doesn't answer the chat's last message.",
             StatusCode::CREATED,
             save_messages,
         )
@@ -178,6 +178,8 @@ struct MessagesToSave {
     /// The messages; what is left out of them is filled in.
     #[schemars(length(min = 1))]
     messages: Vec<ChatMessage>,
+    /// The id of the message that must be the chat's last one; without it, whatever there is.
+    after: Option<String>,
 }
 
 /// Messages of a chat that were saved.
@@ -235,7 +237,14 @@ async fn create_chat(store: Store, _: NoPath, chat: Chat) -> Answer<Chat> {
 async fn save_messages(store: Store, of: OfChat, body: MessagesToSave) -> Answer<SavedMessages> {
     check_not_empty(&body.messages)?;
     let chats = store.chats();
-    let messages = chats.save_messages(&of.chat_id, body.messages).await?;
+    let messages = match body.after {
+        None => chats.save_messages(&of.chat_id, body.messages).await?,
+        Some(last) => {
+            chats
+                .save_messages_after(&of.chat_id, body.messages, &last)
+                .await?
+        }
+    };
     Ok(SavedMessages { messages })
 }
 

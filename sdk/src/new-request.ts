@@ -1,0 +1,87 @@
+import type { NewChatMessage } from "./chat-types.js";
+import { shown } from "./checks.js";
+import { invalid } from "./error.js";
+
+/** The message of a user that begins a request. Its role may be left out. */
+export type UserMessage = Omit<NewChatMessage, "role" | "props"> & {
+  /** It is the user's. */
+  role?: "user" | undefined;
+  /** What it shows. */
+  props: object;
+};
+
+/** What a request is begun with, besides what it answers. */
+export interface RequestOptions {
+  /** The assistant it is for: the root of the call stack. */
+  assistantId: string;
+  /** Its id; left out, a fresh one. */
+  requestId?: string | undefined;
+  /** The root's id in the call stack; left out, a fresh one. */
+  stackId?: string | undefined;
+  /**
+   * The id of the message that its user saw as the chat's last one. If another one is, as when two pages show the chat, the request is
+   * refused as a `conflict`, and nothing is written.
+   */
+  after?: string;
+  /**
+   * The first of the messages that it replaces: this one and all behind it are deleted as it begins. What their requests took stays in
+   * {@link Chats.getRequests}; those that aren't over are dismissed.
+   */
+  replaces?: string;
+}
+
+/**
+ * A request to begin: with a new message of its user, or for one that the chat has.
+ *
+ * @example
+ * ```ts
+ * const message = { type: "text", props: { content: "To Oslo, please." } };
+ * const { items } = await store.chats.listMessages(chat.chatId, { newestFirst: true, limit: 2 });
+ * const [answer, question] = items.map((message) => message.messageId) as [string, string];
+ * // The user wants another answer:
+ * let request = await store.chats.beginRequest(chat.chatId, { assistantId: "travel", answers: question, replaces: answer, after: answer });
+ * await request.send({ role: "assistant", type: "text", props: { content: "By train?" } });
+ * await request.finish("completed");
+ * // The user asks in other words:
+ * request = await store.chats.beginRequest(chat.chatId, { assistantId: "travel", message, replaces: question });
+ * await request.finish("completed");
+ * ```
+ */
+export type NewRequest = RequestOptions &
+  (
+    | {
+        /** The user's message, of any type. */
+        message: UserMessage;
+        /** Not with a message of its own. */
+        answers?: undefined;
+      }
+    | {
+        /**
+         * The id of a message of the user that the chat has, and that is answered instead of a new one: its own request was never answered,
+         * or another answer is wanted. An answer that is there stays unless {@link RequestOptions.replaces | replaced}.
+         */
+        answers: string;
+        /** Not with a message that is there. */
+        message?: undefined;
+      }
+  );
+
+/** What saving messages depends on. */
+export interface SaveMessagesOptions {
+  /** The id of the message that must be the chat's last one; left out, whatever there is. */
+  after?: string;
+}
+
+/**
+ * Fields without which something else would be written. Given as `undefined`, one is a mistake, such as the last message of a chat that
+ * has none.
+ *
+ * @internal
+ */
+export function guarded<T extends { after?: unknown; replaces?: unknown; answers?: unknown }>(given: T): T {
+  for (const name of ["after", "replaces", "answers"] as const) {
+    if (!(name in given) || typeof given[name] === "string") continue;
+    throw invalid(`\`${name}\` must be the id of a message, not ${shown(given[name])}; leave it out where there is none`);
+  }
+  return given;
+}
