@@ -225,6 +225,30 @@ fn a_session_is_emptied_and_what_holds_the_store_together_is_refused() {
 }
 
 #[test]
+fn all_chats_of_a_user_are_erased_and_nobody_elses() {
+    let place = Place::new();
+    let store = Store::open(place.path("runlog-data")).unwrap();
+    for user in ["ann", "ann", "bob"] {
+        let chat = Chat {
+            created_by: Some(user.into()),
+            ..Chat::new("travel")
+        };
+        let chat = store.chats().create_chat(chat).unwrap().chat_id;
+        let said = ChatMessage::text(ChatRole::User, &format!("Oslo for {user}"));
+        store.chats().save_messages(&chat, vec![said]).unwrap();
+        if user == "ann" {
+            store.chats().delete_chat(&chat).unwrap();
+        }
+    }
+    store.close().unwrap();
+    let found = |text| items(&place.expect(0, &["search", text, "--json"]).json()).len();
+    assert_eq!((found("Oslo for ann"), found("Oslo for bob")), (2, 1));
+    let erase = ["erase", "--user", "ann", "--reason", "left", "--yes"];
+    place.expect(0, &erase);
+    assert_eq!((found("Oslo for ann"), found("Oslo for bob")), (0, 1));
+}
+
+#[test]
 fn a_title_is_found_with_its_session_and_erased_by_its_position() {
     let place = Place::new();
     let session = recorded(&place).to_string();

@@ -73,7 +73,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted; `invalid_input`, `too_large`
    * for a field that is refused.
    */
-  async update(chatId: string, updates: Updates<Chat, "chatId" | "id" | "createdAtMs" | "updatedAtMs">): Promise<Chat> {
+  async update(chatId: string, updates: Updates<Chat, "chatId" | "id" | "createdAtMs" | "createdBy" | "lastMessageAtMs" | "updatedAtMs">): Promise<Chat> {
     return await this.#handle.value("updateChat", { chatId, updates });
   }
 

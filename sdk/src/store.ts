@@ -328,13 +328,14 @@ export class Store extends StoreSessions implements AsyncDisposable {
    * is erased, awaited or not; what can't be read, because it is damaged, doesn't keep the rest, and `isGone` is `false` then.
    *
    * @throws {@link RunlogError} `invalid_input` where nothing is named, the reason is empty, or a position is of what says how a run
-   * went or of an entry of the store's lists, which nothing could be found without; `not_found` for a session, a flow, a
-   * message or a position that isn't there; `wrong_status` for a session with a run at work or a request under way, and a flow at work.
+   * went or of an entry of the store's lists, which nothing could be found without; `not_found` for a session, a chat, a flow,
+   * a message or a position that isn't there; `wrong_status` for a session with a run at work or a request under way, and a flow at work.
    * Nothing was erased then. And those of {@link compact}, where the content is out of every read: the same call erases its bytes.
    *
    * @example
    * ```ts
    * const { isGone } = await store.erase({ sessions: [session.id], reason: "asked for by the user" });
+   * await store.erase({ users: ["user123"], reason: "the user left" }); // all chats that were made by him
    * ```
    */
   async erase(what: Erase & { reason: string }): Promise<Erased> {

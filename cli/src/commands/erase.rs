@@ -5,6 +5,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 use runlog::{
     RunId, Session,
     blocking::Store,
+    chats::ChatFilter,
     retention::{Erase, Erased},
 };
 
@@ -37,6 +38,9 @@ pub(crate) struct Args {
     /// All that was said in these sessions, and about them
     #[arg(value_name = "SESSION")]
     sessions: Vec<String>,
+    /// All chats that this user made, deleted ones too; may be given several times
+    #[arg(long = "user", value_name = "USER")]
+    users: Vec<String>,
     /// All that this flow recorded and saved, also one of no run; may be given several times
     #[arg(long = "flow", value_name = "FLOW")]
     flows: Vec<String>,
@@ -56,10 +60,10 @@ pub(crate) struct Args {
 
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     out.continue_for_exit_code();
-    let is_nothing = args.sessions.is_empty() && args.flows.is_empty();
+    let is_nothing = args.sessions.is_empty() && args.users.is_empty() && args.flows.is_empty();
     if is_nothing && args.positions.is_empty() && args.messages.is_empty() {
         return Err(Failure::usage(
-            "nothing is named to be erased; give a SESSION, --flow FLOW, --position N or --message ID",
+            "nothing is named to be erased; give a SESSION, --user USER, --flow FLOW, --position N or --message ID",
         ));
     }
     // Other processes may write until there is an answer, which is for the sessions that were named then: `@last` is another one
@@ -75,10 +79,12 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     };
     let what = Erase {
         sessions: sessions.iter().map(|session| session.id).collect(),
+        users: args.users.clone(),
         flows,
         messages: args.messages.clone(),
         positions: args.positions.clone(),
         reason: args.reason.clone(),
+        ..Erase::default()
     };
     let done = erase(&store, &what, out.is_json())?;
     store.close()?;
@@ -100,6 +106,25 @@ fn sessions_of(args: &Args, store: &Store) -> Result<Vec<Session>> {
     found
         .map(|text| find::session_or_deleted(store, text))
         .collect()
+}
+
+/// How many chats a user made.
+fn made_by(store: &Store, user: &str) -> Result<String> {
+    let count = |deleted| {
+        let made = ChatFilter {
+            user_id: Some(user.to_owned()),
+            sessions: true,
+            deleted,
+            ..ChatFilter::default()
+        };
+        Ok::<_, Failure>(store.chats().list_chats(&made)?.total as u64)
+    };
+    let (there, deleted) = (count(false)?, count(true)?);
+    Ok(format!(
+        "all of {} of {}, of which {deleted} deleted",
+        text::count(there + deleted, "chat", "chats"),
+        text::name(user),
+    ))
 }
 
 /// Tells of the text of a session that an erasure leaves.
@@ -128,6 +153,10 @@ fn ask(args: &Args, store: &Store, is_json: bool) -> Result<(Vec<Session>, Vec<R
     let sessions = asked
         .iter()
         .map(|session| format!("all of session {}", named(session)));
+    let users = args.users.iter();
+    let users: Vec<String> = users
+        .map(|user| made_by(store, user))
+        .collect::<Result<_>>()?;
     let asked_flows = flows_of(args, store)?;
     let flows = asked_flows.iter().map(|id| format!("all of flow {id}"));
     let messages = args
@@ -139,6 +168,7 @@ fn ask(args: &Args, store: &Store, is_json: bool) -> Result<(Vec<Session>, Vec<R
         .iter()
         .map(|position| format!("the record at position {position}"));
     let all: Vec<String> = sessions
+        .chain(users)
         .chain(flows)
         .chain(messages)
         .chain(positions)

@@ -15,7 +15,7 @@ use runlog::{
     archive::{self, What},
     backend::Backend,
     blocking::{FlowRun, Playback, Store},
-    chats::{Chat, Updates},
+    chats::{Chat, ChatMessage, ChatRole, Updates},
     flows::{ListFlows, PlaybackOptions, RuntimeEvent, Speed},
     log::Position,
     retention::{Erase, Erased},
@@ -493,5 +493,75 @@ fn a_paused_run_of_an_erased_session_is_resumed_with_what_is_left() {
     assert_eq!(
         (before.status, before.pause_reason),
         (RunStatus::Paused, None)
+    );
+}
+
+#[test]
+fn all_chats_of_a_user_are_erased_deleted_ones_too_and_nobody_elses() {
+    let store = Store::in_memory();
+    let chats = store.chats();
+    let made = |chat_id: &str, user: &str| {
+        let chat = Chat {
+            chat_id: chat_id.into(),
+            title: Some(format!("{SECRET} of {user}")),
+            created_by: Some(user.into()),
+            ..Chat::new("travel")
+        };
+        let id = chats.create_chat(chat).unwrap().chat_id;
+        let said = ChatMessage::text(ChatRole::User, &format!("{SECRET} said by {user}"));
+        chats.save_messages(&id, vec![said]).unwrap();
+        id
+    };
+    let erase = |what: Erase| {
+        store.erase(&Erase {
+            reason: "asked to".into(),
+            ..what
+        })
+    };
+    let of_users = |users: &[&str]| Erase {
+        users: users.iter().map(|user| (*user).to_owned()).collect(),
+        ..Erase::default()
+    };
+    let of_chats = |chats: &[&str]| Erase {
+        chats: chats.iter().map(|chat| (*chat).to_owned()).collect(),
+        ..Erase::default()
+    };
+    let told = |what: &str| {
+        let lines = String::from_utf8(export(&store)).unwrap();
+        lines.matches(what).count()
+    };
+    // Twice deleted and made again under one id, and one without an id.
+    for _ in 0..2 {
+        made("trip", "ann");
+        chats.delete_chat("trip").unwrap();
+    }
+    let (open, other) = (made("", "ann"), made("trip", "bob"));
+    assert_eq!(told("said by ann"), 3);
+    let done = erase(of_users(&["ann", "nobody"])).unwrap();
+    assert!(done.is_gone && done.records > 0);
+    assert_eq!((told("ann"), told("said by bob")), (0, 1));
+    assert_eq!(chats.get_messages(&open, &Default::default()).unwrap(), []);
+    assert_eq!(
+        chats
+            .get_messages(&other, &Default::default())
+            .unwrap()
+            .len(),
+        1
+    );
+    // Again, as after a crash: there is nothing left to do.
+    assert_eq!(erase(of_users(&["ann"])).unwrap().records, 0);
+
+    made("tour", "eve");
+    chats.delete_chat("tour").unwrap();
+    made("tour", "eve");
+    let missing = erase(of_chats(&["tour", "tours"])).unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::NotFound);
+    assert_eq!(missing.to_string(), "there is, and was, no chat \"tours\"");
+    assert_eq!(told("said by eve"), 2);
+    erase(of_chats(&["tour"])).unwrap();
+    assert_eq!((told("eve"), told("said by bob")), (0, 1));
+    assert_eq!(
+        erase(Erase::default()).unwrap_err().kind(),
+        ErrorKind::InvalidInput
     );
 }

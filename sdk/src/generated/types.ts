@@ -512,6 +512,8 @@ export type EdgeStatus = "pending" | "fired" | "skipped";
 
 /** What is to be erased. */
 export interface Erase {
+  /** The same of these chats, by their ids; also of each that was deleted and had one of them. */
+  chats?: readonly string[] | undefined;
   /** Everything that these flows recorded and saved: those of runs, by the ids of these, and those of no run. */
   flows?: readonly RunId[] | undefined;
   /** These messages of chats, by their ids. */
@@ -531,6 +533,11 @@ export interface Erase {
    * ended in words.
    */
   sessions?: readonly SessionId[] | undefined;
+  /**
+   * The same of all chats that these users made, also deleted ones; nothing of a user who made none, or whose chats are
+   * erased. What a user said in the chats of others isn't told by who made it.
+   */
+  users?: readonly string[] | undefined;
 }
 
 /** What was erased. */

@@ -22,6 +22,31 @@ describe.each(places)("retention $name", ({ fresh }) => {
     expect((await store.runs.get(run.id))?.errorMessage).toBe("no disk");
   });
 
+  test("all chats of a user are erased, deleted ones too, and nobody else's", async () => {
+    const store = await fresh();
+    const made = async (chatId: string, createdBy: string) => {
+      await store.chats.create({ chatId, assistantId: "travel", createdBy });
+      await store.chats.saveMessages(chatId, [{ role: "user", type: "text", props: { content: `of ${createdBy}` } }]);
+    };
+    await made("a", "ann");
+    await store.chats.delete("a");
+    await made("a", "ann");
+    await made("b", "bob");
+    const found = async (text: string) => {
+      let count = 0;
+      for await (const page of store.search(text)) count += page.found.length;
+      return count;
+    };
+    expect([await found("of ann"), await found("of bob")]).toEqual([2, 1]);
+    const { user } = {} as { user?: string };
+    await failure(store.erase({ users: [user as string], reason: "left" }), "invalid_input");
+    await failure(store.erase({ chats: ["a", "else"], reason: "left" }), "not_found");
+    expect((await store.erase({ users: ["ann"], reason: "left" })).isGone).toBe(true);
+    expect([await found("of ann"), await found("of bob")]).toEqual([0, 1]);
+    expect(await store.erase({ chats: ["b"], reason: "left" })).toMatchObject({ isGone: true });
+    expect(await found("of bob")).toBe(0);
+  });
+
   test("streaming deltas go once their whole text stands, and the only text stays", async () => {
     const store = await fresh();
     const flow = await store.flows.create();

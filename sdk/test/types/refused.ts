@@ -44,6 +44,8 @@ export async function messages({ chats }: Store): Promise<void> {
   await chats.saveMessages("c", [{ role: "user", type: "text", props: {}, blockID: "b" }]);
   // @ts-expect-error a thread's id is text
   await chats.updateMessage("m", { threadId: 7 });
+  // @ts-expect-error who made a chat stays
+  await chats.update("c", { createdBy: "eve" });
   // @ts-expect-error the user's message has a type
   await chats.beginRequest("c", { assistantId: "a", message: { props: {} } });
   // @ts-expect-error a block's id is text

@@ -28,6 +28,11 @@ pub struct Erase {
     /// Everything that was said in these sessions and about them: contexts, chats, what was kept with them where they were imported,
     /// titles and metadata, who made and changed them; of their runs the details, spaces, flows, and how they ended in words.
     pub sessions: Vec<SessionId>,
+    /// The same of these chats, by their ids; also of each that was deleted and had one of them.
+    pub chats: Vec<String>,
+    /// The same of all chats that these users made, also deleted ones; nothing of a user who made none, or whose chats are erased. What
+    /// a user said in the chats of others isn't told by who made it.
+    pub users: Vec<String>,
     /// Everything that these flows recorded and saved: those of runs, by the ids of these, and those of no run.
     pub flows: Vec<RunId>,
     /// These messages of chats, by their ids.
@@ -73,7 +78,7 @@ impl Store {
     /// # Errors
     /// [`InvalidInput`](ErrorKind::InvalidInput) if nothing is named, the reason is empty, or a position is of an entry that is no
     /// content,
-    /// [`NotFound`](ErrorKind::NotFound) for a session, a flow, a message or a position that doesn't exist; nothing is erased then,
+    /// [`NotFound`](ErrorKind::NotFound) for a session, a chat, a flow, a message or a position that doesn't exist; nothing is erased then,
     /// [`WrongStatus`](ErrorKind::WrongStatus) for a session with an active run, or a request under way, also in a copy of it or in what it was copied from, or a flow at work, and the errors of [`compact`](Self::compact).
     pub async fn erase(&self, what: &Erase) -> Result<Erased> {
         self.erase_with(what, |_| ControlFlow::Continue(())).await
@@ -89,10 +94,14 @@ impl Store {
         what: &Erase,
         progress: impl FnMut(CompactProgress) -> ControlFlow<()> + Send,
     ) -> Result<Erased> {
-        let is_nothing = what.sessions.is_empty() && what.flows.is_empty();
-        if is_nothing && what.messages.is_empty() && what.positions.is_empty() {
+        let is_nothing = what.sessions.is_empty() && what.chats.is_empty() && what.users.is_empty();
+        if is_nothing
+            && what.flows.is_empty()
+            && what.messages.is_empty()
+            && what.positions.is_empty()
+        {
             return Err(Error::invalid(
-                "nothing is named to be erased; give sessions, flows, messages or positions",
+                "nothing is named to be erased; give sessions, chats, users, flows, messages or positions",
             ));
         }
         if what.reason.trim().is_empty() {
@@ -115,7 +124,8 @@ impl Store {
         // All that is named is looked for before anything is redacted, which can't be undone.
         let last = if_supported(self.backend().maintenance().last_position().await)?;
         let mut versions = BTreeSet::new();
-        let mut described: BTreeSet<SessionId> = what.sessions.iter().copied().collect();
+        let sessions = self.sessions_to_erase(what).await?;
+        let mut described: BTreeSet<SessionId> = sessions.iter().copied().collect();
         let mut positions = BTreeSet::new();
         for position in &what.positions {
             let is_there = |last: Position| (1..=last.0).contains(position);
@@ -138,15 +148,15 @@ impl Store {
         for message_id in &what.messages {
             self.chats().check_is_known(message_id).await?;
         }
-        for id in &what.sessions {
+        for id in &sessions {
             self.check_is_quiet(*id).await?;
         }
-        self.check_sharers_are_quiet(&what.sessions).await?;
+        self.check_sharers_are_quiet(&sessions).await?;
         for id in &what.flows {
             self.check_flow_is_quiet(*id).await?;
         }
         let before = self.backend().redactions();
-        positions.extend(self.positions_of(&what.sessions, &what.flows).await?);
+        positions.extend(self.positions_of(&sessions, &what.flows).await?);
         for message_id in what.messages.iter().chain(&versions) {
             self.chats().erase_message(message_id, &what.reason).await?;
         }
@@ -155,9 +165,9 @@ impl Store {
             let ops = Op::redactions(some, &what.reason);
             self.backend().commit(Batch::new(ops)).await?;
         }
-        self.dismiss_requests_of(&what.sessions).await?;
+        self.dismiss_requests_of(&sessions).await?;
         let mut runs = what.flows.clone();
-        for id in &what.sessions {
+        for id in &sessions {
             let of_session = self.session_runs(*id).await?;
             runs.extend(of_session.iter().map(|run| run.id));
         }
@@ -168,6 +178,28 @@ impl Store {
         let catalog = &self.shared.catalog;
         let descriptions = catalog.erase_descriptions(&described, &what.reason);
         Ok(records + descriptions.await?)
+    }
+
+    /// The sessions that are named, by whatever they are.
+    async fn sessions_to_erase(&self, what: &Erase) -> Result<Vec<SessionId>> {
+        let mut sessions: BTreeSet<SessionId> = what.sessions.iter().copied().collect();
+        let catalog = self.shared.catalog.read(|catalog| {
+            for chat in &what.chats {
+                let mut named = catalog.sessions_of_chat(chat).peekable();
+                if named.peek().is_none() {
+                    return Err(Error::not_found(format!(
+                        "there is, and was, no chat {chat:?}"
+                    )));
+                }
+                sessions.extend(named.map(|session| session.id));
+            }
+            for user in &what.users {
+                sessions.extend(catalog.sessions_made_by(user).map(|session| session.id));
+            }
+            Ok(())
+        });
+        catalog.await??;
+        Ok(sessions.into_iter().collect())
     }
 
     async fn dismiss_requests_of(&self, sessions: &[SessionId]) -> Result<()> {

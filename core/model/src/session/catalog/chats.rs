@@ -43,6 +43,27 @@ impl Catalog {
         self.entry(id).map(SessionEntry::chat)
     }
 
+    /// The sessions that a chat id names or named, deleted ones among them. Scans all sessions.
+    pub fn sessions_of_chat(&self, chat_id: &str) -> impl Iterator<Item = &Session> {
+        self.sessions_where(move |session| match &session.name {
+            Some(name) => name == chat_id,
+            None => session.id.to_string() == chat_id,
+        })
+    }
+
+    /// The sessions that a user made, deleted ones among them. Scans all sessions.
+    pub fn sessions_made_by(&self, user: &str) -> impl Iterator<Item = &Session> {
+        self.sessions_where(move |session| {
+            let chat = session.chat.as_ref();
+            chat.and_then(|chat| chat.created_by.as_deref()) == Some(user)
+        })
+    }
+
+    fn sessions_where(&self, is_it: impl Fn(&Session) -> bool) -> impl Iterator<Item = &Session> {
+        let all = self.sessions.iter().map(|entry| &entry.session);
+        all.filter(move |session| is_it(session))
+    }
+
     /// The session that was deleted last of those that a chat id names. Scans the deleted sessions.
     pub fn deleted_chat(&self, chat_id: &str) -> Option<&Session> {
         let deleted = self.listed.deleted().iter();
