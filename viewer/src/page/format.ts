@@ -44,8 +44,10 @@ export function short(value: number): string {
   return `${(value / 1e6).toFixed(1)}M`;
 }
 
+/** $1.25, $0.042; of less than a thousandth the first digit that tells something, $0.00004. */
 export function cost(dollars: number): string {
-  return `$${dollars.toFixed(dollars < 0.1 ? 3 : 2)}`;
+  if (dollars >= 0.0005 || dollars <= 0) return `$${dollars.toFixed(dollars < 0.1 ? 3 : 2)}`;
+  return dollars < 1e-6 ? "under $0.000001" : `$${dollars.toFixed(-Math.floor(Math.log10(dollars)))}`;
 }
 
 const pad = (value: number, length = 2) => String(value).padStart(length, "0");
@@ -61,6 +63,14 @@ export function clock(ms: number): string {
 export function dateTime(ms: number): string {
   const date = new Date(ms);
   return Number.isNaN(date.getTime()) ? `${count(ms)} ms after 1970` : `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())} ${clock(ms)}`;
+}
+
+/** 2026-11-30 14:03:21.042 +01:00: with the zone of the reader, at that time. */
+export function zonedTime(ms: number): string {
+  const ahead = -new Date(ms).getTimezoneOffset();
+  if (Number.isNaN(ahead)) return dateTime(ms);
+  const zone = ahead === 0 ? "UTC" : `${ahead < 0 ? "−" : "+"}${pad(Math.floor(Math.abs(ahead) / 60))}:${pad(Math.abs(ahead) % 60)}`;
+  return `${dateTime(ms)} ${zone}`;
 }
 
 export function plural(value: number, one: string, many = `${one}s`): string {
