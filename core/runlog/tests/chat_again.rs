@@ -9,7 +9,7 @@
 mod both;
 
 use runlog::{
-    ErrorKind, RawJson,
+    ErrorKind, NewMessage, RawJson,
     blocking::{RequestBuffer, Store},
     chats::{
         Chat, ChatMessage, ChatRole, ListRequests, MessageFilter, NewRequest, RequestDetails,
@@ -28,6 +28,7 @@ both! {
     what_cannot_be_answered_or_replaced_is_refused_and_nothing_is_written
     the_requests_of_a_chat_tell_what_they_took_also_of_a_replaced_answer
     a_copy_has_what_was_answered_anew_with_ids_of_its_own
+    a_copy_up_to_a_point_before_has_the_old_answer
     many_messages_are_replaced_at_once
 }
 
@@ -359,6 +360,48 @@ fn a_copy_has_what_was_answered_anew_with_ids_of_its_own(store: &Store) {
         assert_eq!(ids(store, &copy), of_copy[..3]);
     }
     assert_eq!(ids(store, "c"), ["q1", "a1", "q2", "a3"]);
+}
+
+fn a_copy_up_to_a_point_before_has_the_old_answer(store: &Store) {
+    talked(store);
+    let session = store.find_session("c").unwrap().id;
+    let agent = store.create_instance(session, "lead", None).unwrap();
+    let context = store.context(agent.id).unwrap();
+    let said = || context.append_message(NewMessage::user("x")).unwrap();
+    said();
+    let point = context.get_last_sequence().unwrap();
+    let replacing = |id: &str, begun: &str| NewRequest {
+        replaces: Some(id.into()),
+        ..request(begun)
+    };
+    let begun = store.chats().answer_again("c", replacing("a2", "r3"), "q2");
+    answered(begun.unwrap(), "a3");
+    said();
+    let asked = named(ChatRole::User, "q4");
+    let begun = store
+        .chats()
+        .begin_request("c", replacing("q2", "r4"), asked);
+    answered(begun.unwrap(), "a4");
+    said();
+    let last = context.get_last_sequence().unwrap();
+    let texts = |up_to: u64| {
+        let options = CopySession {
+            up_to_sequence: Some(up_to),
+            ..CopySession::default()
+        };
+        let copied = store.copy_session(session, &options).unwrap();
+        let all = MessageFilter::default();
+        let copy = copied.session.id.to_string();
+        let messages = store.chats().get_messages(&copy, &all).unwrap();
+        let content = |message: ChatMessage| {
+            let props: serde_json::Value = message.props.to_value().unwrap();
+            props["content"].as_str().unwrap().to_owned()
+        };
+        messages.into_iter().map(content).collect::<Vec<_>>()
+    };
+    assert_eq!(texts(point), ["q1", "a1", "q2", "a2"]);
+    assert_eq!(texts(point + 1), ["q1", "a1", "q2", "a3"]);
+    assert_eq!(texts(last), ["q1", "a1", "q4", "a4"]);
 }
 
 fn many_messages_are_replaced_at_once(store: &Store) {

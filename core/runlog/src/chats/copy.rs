@@ -7,7 +7,7 @@ use runlog_model::{
 };
 
 use super::copy_end::{ChatEnd, MessageEnd, Point};
-use crate::{Result, Store, kernel::records::chat_stream};
+use crate::{Result, Store, journal::follow::read_while, kernel::records::chat_stream};
 
 /// How many records are read at a time around the point of a copy.
 const FEW: u64 = 32;
@@ -84,49 +84,43 @@ impl Store {
             .last_before(stream, last, point.last.saturating_add(1))
             .await?;
         let mut at = copied.map_or(Sequence::ZERO, |record| record.sequence);
-        let mut next = Some(Sequence(at.0 + 1));
-        while let Some(first) = next.filter(|first| *first <= last) {
-            let options = ReadOptions {
-                first,
-                last,
-                limit: FEW,
-                ..ReadOptions::default()
-            };
-            let page = self.backend().read(stream, options).await?;
-            next = page.next;
-            for record in &page.records {
-                let is_later = point.next.is_some_and(|next| record.position.0 > next);
-                if is_later || saved_by(record) == Some(ChatRole::User) {
-                    return Ok(at);
-                }
+        let options = ReadOptions {
+            first: at.next(),
+            last,
+            limit: FEW,
+            ..ReadOptions::default()
+        };
+        read_while(&**self.backend(), stream, options, &mut |record| {
+            let is_later = point.next.is_some_and(|next| record.position.0 > next);
+            let belongs = !is_later && !begins_request(record);
+            if belongs {
                 at = record.sequence;
             }
-        }
+            Ok(belongs)
+        })
+        .await?;
         Ok(at)
     }
 
     /// When the last message was saved, up to a sequence of a chat.
     async fn last_message_at_ms(&self, source: SessionId, at: Sequence) -> Result<Option<u64>> {
-        let mut next = Some(at);
-        while let Some(last) = next {
-            let direction = Direction::Backward;
-            let options = ReadOptions {
-                last,
-                direction,
-                limit: FEW,
-                ..ReadOptions::default()
-            };
-            let page = self.backend().read(chat_stream(source), options).await?;
-            next = page.next;
-            let saved = page
-                .records
-                .iter()
-                .find(|record| saved_by(record).is_some());
-            if let Some(record) = saved {
-                return Ok(Some(record.time_ms));
+        let options = ReadOptions {
+            last: at,
+            direction: Direction::Backward,
+            limit: FEW,
+            ..ReadOptions::default()
+        };
+        let mut saved_at_ms = None;
+        let stream = chat_stream(source);
+        read_while(&**self.backend(), stream, options, &mut |record| {
+            let event = event_of_chat(record);
+            if let Some(ChatEvent::MessageSaved(_)) = event {
+                saved_at_ms = Some(record.time_ms);
             }
-        }
-        Ok(None)
+            Ok(saved_at_ms.is_none())
+        })
+        .await?;
+        Ok(saved_at_ms)
     }
 }
 
@@ -196,13 +190,22 @@ fn of_message_end(
     Ok(events)
 }
 
-/// The role of the message that a record saves; `None` for other records.
-fn saved_by(record: &Record) -> Option<ChatRole> {
+/// Whether a record is the first one of a request: its user's message, or its own record if it answers one that was there.
+fn begins_request(record: &Record) -> bool {
+    match event_of_chat(record) {
+        Some(ChatEvent::MessageSaved(message)) => message.role == ChatRole::User,
+        Some(ChatEvent::RequestSaved(request)) => {
+            let is_new = request.created_at_ms == request.updated_at_ms;
+            is_new && request.status == RequestStatus::Running && request.answers.is_some()
+        }
+        _ => false,
+    }
+}
+
+/// The event of a chat's record; `None` for other records, and redacted ones.
+fn event_of_chat(record: &Record) -> Option<ChatEvent> {
     if record.redacted || !ChatEvent::KINDS.contains(&record.kind.0) {
         return None;
     }
-    match ChatEvent::decode(record.kind.0, &record.meta, &record.payload) {
-        Ok(ChatEvent::MessageSaved(message)) => Some(message.role),
-        _ => None,
-    }
+    ChatEvent::decode(record.kind.0, &record.meta, &record.payload).ok()
 }

@@ -9,7 +9,11 @@ use runlog_model::{
 };
 
 use super::{cache::apply, lookup::event_of, store::not_found, write::Of};
-use crate::{Error, Result, Store, journal::follow::read_each, kernel::records::chat_stream};
+use crate::{
+    Error, Result, Store,
+    journal::follow::{read_each, read_while},
+    kernel::records::chat_stream,
+};
 
 /// How many records are read at a time to find the end of a request.
 const FEW: u64 = 64;
@@ -240,23 +244,13 @@ impl Store {
         saved: &Record,
         take: &mut (dyn FnMut(&Record) -> Result<bool> + Send),
     ) -> Result<()> {
-        let mut next = Some(saved.sequence.next());
-        while let Some(first) = next.filter(|first| *first <= last) {
-            let options = ReadOptions {
-                first,
-                last,
-                limit: FEW,
-                ..ReadOptions::default()
-            };
-            let page = self.backend().read(chat_stream(session), options).await?;
-            next = page.next;
-            for record in &page.records {
-                if !take(record)? {
-                    return Ok(());
-                }
-            }
-        }
-        Ok(())
+        let options = ReadOptions {
+            first: saved.sequence.next(),
+            last,
+            limit: FEW,
+            ..ReadOptions::default()
+        };
+        read_while(&**self.backend(), chat_stream(session), options, take).await
     }
 
     /// Whether messages of a chat were deleted after a sequence of its stream.
@@ -266,9 +260,6 @@ impl Store {
         at: Sequence,
         last: Sequence,
     ) -> Result<bool> {
-        if at >= last {
-            return Ok(false);
-        }
         let options = ReadOptions {
             first: at.next(),
             last,
@@ -276,19 +267,18 @@ impl Store {
             kinds: vec![Kind(kinds::MESSAGES_DELETED)],
             ..ReadOptions::default()
         };
-        let mut next = Some(options.first);
-        while let Some(first) = next {
-            let options = ReadOptions {
-                first,
-                ..options.clone()
-            };
-            let page = self.backend().read(chat_stream(session), options).await?;
-            if !page.records.is_empty() {
-                return Ok(true);
-            }
-            next = page.next;
-        }
-        Ok(false)
+        let mut deletes = false;
+        read_while(
+            &**self.backend(),
+            chat_stream(session),
+            options,
+            &mut |_| {
+                deletes = true;
+                Ok(false)
+            },
+        )
+        .await?;
+        Ok(deletes)
     }
 
     /// Finds what of the copied part a copy up to a message doesn't have, or has elsewhere.

@@ -44,7 +44,13 @@ impl Chats {
             check_last(fold, begun.after)?;
             let deleted = from(fold, begun.replaces)?;
             check_question(fold, begun.answers, &deleted)?;
-            let mut events = Vec::new();
+            // What begins is first: a copy up to a point before has nothing of what follows.
+            let saved = messages.iter().cloned().map(Box::new);
+            let request = begun.request.cloned().map(Box::new);
+            let mut events: Vec<ChatEvent> = saved
+                .map(ChatEvent::MessageSaved)
+                .chain(request.map(ChatEvent::RequestSaved))
+                .collect();
             for request_id in superseded(fold, begun, &deleted) {
                 dismissed.push(self.store.claims().take(session, &request_id)?);
                 events.extend(dismissal(fold, &request_id, at_ms)?);
@@ -55,10 +61,6 @@ impl Chats {
                 message_ids: ids.to_vec(),
                 at_ms,
             }));
-            let saved = messages.iter().cloned().map(Box::new);
-            events.extend(saved.map(ChatEvent::MessageSaved));
-            let request = begun.request.cloned().map(Box::new);
-            events.extend(request.map(ChatEvent::RequestSaved));
             Ok(events)
         })
         .await?;

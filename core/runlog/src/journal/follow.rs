@@ -1,8 +1,8 @@
-//! [`read_each`]: reads a stream page by page and passes on each record; [`let_others_run`] between pages of what is long.
+//! [`read_each`] and [`read_while`]: read a stream page by page and pass on each record; [`let_others_run`] between pages of what is long.
 
 use std::{future::poll_fn, task::Poll};
 
-use runlog_log::{ReadOptions, Record, Result, StreamId};
+use runlog_log::{Direction, ReadOptions, Record, Result, StreamId};
 
 use crate::backend::Backend;
 
@@ -16,15 +16,34 @@ pub(crate) async fn read_each(
     options: ReadOptions,
     take: &mut (dyn FnMut(&Record) -> Result<()> + Send),
 ) -> Result<()> {
-    let mut next = Some(options.first);
-    while let Some(first) = next.filter(|first| *first <= options.last) {
-        let options = ReadOptions {
-            first,
-            ..options.clone()
-        };
-        let page = backend.read(stream, options).await?;
-        next = page.next;
-        page.records.iter().try_for_each(&mut *take)?;
+    read_while(backend, stream, options, &mut |record| {
+        take(record).map(|()| true)
+    })
+    .await
+}
+
+/// Passes each record that `options` select, in their direction, to `take`, until that returns `false`.
+///
+/// # Errors
+/// Those of reading, and those of `take`, which end the reading.
+pub(crate) async fn read_while(
+    backend: &dyn Backend,
+    stream: StreamId,
+    mut options: ReadOptions,
+    take: &mut (dyn FnMut(&Record) -> Result<bool> + Send),
+) -> Result<()> {
+    while options.first <= options.last {
+        let page = backend.read(stream, options.clone()).await?;
+        for record in &page.records {
+            if !take(record)? {
+                return Ok(());
+            }
+        }
+        match page.next {
+            None => return Ok(()),
+            Some(next) if options.direction == Direction::Forward => options.first = next,
+            Some(next) => options.last = next,
+        }
     }
     Ok(())
 }

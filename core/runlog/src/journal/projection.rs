@@ -12,7 +12,10 @@ use runlog_log::{
 };
 use runlog_model::{Checkpoint, Checkpointed, Restoration, kinds};
 
-use super::{attempts::Retries, follow::read_each};
+use super::{
+    attempts::Retries,
+    follow::{read_each, read_while},
+};
 use crate::{Error, ErrorKind, Result, backend::Backend};
 
 /// A checkpoint is written after this many events, so that opening a store folds no more than these, unless writing failed.
@@ -342,20 +345,14 @@ impl<Fold: Checkpointed> Projection<Fold> {
         if self.backend.stream(self.streams.parts).await?.is_none() {
             return Ok(None);
         }
-        let mut next = Some(Sequence::FIRST);
-        while let Some(first) = next {
-            let options = ReadOptions {
-                first,
-                ..ReadOptions::default()
-            };
-            let page = self.backend.read(self.streams.parts, options).await?;
-            let left = page.records.iter().find(|record| !record.redacted);
-            if let Some(left) = left {
-                return Ok(Some(left.position));
-            }
-            next = page.next;
-        }
-        Ok(None)
+        let mut oldest = None;
+        let options = ReadOptions::default();
+        read_while(&*self.backend, self.streams.parts, options, &mut |record| {
+            oldest = (!record.redacted).then_some(record.position);
+            Ok(record.redacted)
+        })
+        .await?;
+        Ok(oldest)
     }
 
     /// The positions of the parts up to a sequence that weren't redacted.

@@ -4,7 +4,11 @@ use runlog_log::{Direction, Kind, ReadOptions, Record, Sequence};
 use runlog_model::{Run, RunEvent, RunFold, RunId, RunStatus, RunSummary, kinds};
 
 use super::Runs;
-use crate::{Error, ErrorKind, Result, journal::follow::read_each, kernel::records::run_stream};
+use crate::{
+    Error, ErrorKind, Result,
+    journal::follow::{read_each, read_while},
+    kernel::records::run_stream,
+};
 
 /// How many events are read at a time from the end of a run's stream: an ended run has two after its last step.
 const LAST_EVENTS: u64 = 4;
@@ -69,28 +73,23 @@ impl Runs {
 
     /// The last step event of a run's stream and the events after it, from the end, without the creation.
     pub(super) async fn last_events(&self, id: RunId, last: Sequence) -> Result<Vec<Record>> {
-        let (mut events, mut next) = (Vec::new(), Some(last));
-        while let Some(last) = next.filter(|last| *last > Sequence::FIRST) {
-            let options = ReadOptions {
-                first: Sequence::FIRST.next(),
-                last,
-                kinds: course_kinds(),
-                direction: Direction::Backward,
-                limit: LAST_EVENTS,
-            };
-            let page = self.store.backend().read(run_stream(id), options).await?;
-            next = page.next;
-            for record in page.records {
-                if was_erased(&record) {
-                    continue;
-                }
-                let is_step = record.kind.0 == kinds::RUN_STEP_STARTED;
-                events.push(record);
-                if is_step {
-                    return Ok(events);
-                }
+        let mut events = Vec::new();
+        let options = ReadOptions {
+            first: Sequence::FIRST.next(),
+            last,
+            kinds: course_kinds(),
+            direction: Direction::Backward,
+            limit: LAST_EVENTS,
+        };
+        let backend = &**self.store.backend();
+        read_while(backend, run_stream(id), options, &mut |record| {
+            if was_erased(record) {
+                return Ok(true);
             }
-        }
+            events.push(record.clone());
+            Ok(record.kind.0 != kinds::RUN_STEP_STARTED)
+        })
+        .await?;
         Ok(events)
     }
 
