@@ -6,7 +6,7 @@ import {
   chatListOf,
 } from "./chat-types.js";
 import { fieldsOf, listOf, objectOf, optionsOf } from "./checks.js";
-import { RunlogError, invalid, isAbort, messageOf, withKnownFields } from "./error.js";
+import { invalid, withKnownFields } from "./error.js";
 import type { StoreCalls } from "./generated/calls.js";
 import type {
   Chat,
@@ -21,13 +21,15 @@ import type {
   Step,
   UnfinishedRequest,
 } from "./generated/types.js";
+import { followChat } from "./follow-chat.js";
 import type { Handle } from "./handle.js";
 import type { RawJson } from "./json.js";
 import { parseList } from "./long-lists.js";
 import { type NewRequest, type SaveMessagesOptions, guarded } from "./new-request.js";
-import type { Page } from "./pages.js";
-import { type RequestBuffer, type RequestEnd, requestOf } from "./request.js";
+import type { Page, Pages } from "./pages.js";
+import { type RequestBuffer, requestOf } from "./request.js";
 import { Resumption } from "./resumption.js";
+import { workOn } from "./work-on.js";
 import type { Updates } from "./updates.js";
 
 /**
@@ -65,6 +67,16 @@ export class Chats {
   /** The chat with this id; `undefined` when there is none, or it was deleted. */
   async get(chatId: string): Promise<Chat | undefined> {
     return await this.#handle.value("getChat", { chatId });
+  }
+
+  /**
+   * The id of the session that a chat is, which {@link Store.copySession}, {@link Store.erase} and {@link Store.export} take. A chat that was
+   * made without an id has its session's.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted.
+   */
+  async sessionId(chatId: string): Promise<string> {
+    return await this.#handle.value("chatSessionId", { chatId });
   }
 
   /**
@@ -155,6 +167,26 @@ export class Chats {
    */
   async listMessages(chatId: string, options: ListMessages = {}): Promise<Page<ChatMessage>> {
     return await this.#handle.value("listChatMessages", { chatId, filter: options });
+  }
+
+  /**
+   * The chat as it is, then again whenever something of it was changed, also by another process: a message was saved, changed, deleted or
+   * redacted, a step or a request was written, or the chat has another title. Changes that come faster than they are taken are given
+   * once. It ends when the chat is deleted, the signal is aborted or the store is closed.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such chat.
+   *
+   * @example
+   * ```ts
+   * const gone = new AbortController();
+   * for await (const { title } of store.chats.follow(chat.chatId, { signal: gone.signal })) {
+   *   const { items } = await store.chats.listMessages(chat.chatId, { newestFirst: true });
+   *   show(title, items);
+   * }
+   * ```
+   */
+  follow(chatId: string, options: { signal?: AbortSignal | undefined } = {}): Pages<Chat> {
+    return followChat(this.#handle, chatId, optionsOf(options, ["signal"]).signal);
   }
 
   /**
@@ -361,29 +393,7 @@ export class Chats {
    */
   async withRequest<T>(chatId: string, request: NewRequest, work: (request: RequestBuffer) => T | Promise<T>): Promise<T> {
     if (typeof work !== "function") throw invalid("the work of a request is a function that is given the request");
-    const begun = await this.beginRequest(chatId, request);
-    // Refused because a message's id is taken by now, it is written with a fresh one at the second try.
-    const finish = async (end: RequestEnd): Promise<void> => {
-      const isTaken = (cause: unknown) => cause instanceof RunlogError && cause.code === "already_exists";
-      await begun.finish(end).catch((cause: unknown) => (isTaken(cause) ? begun.finish(end) : Promise.reject(cause)));
-    };
-    let result: T;
-    try {
-      result = await work(begun);
-    } catch (error) {
-      // The error of the work matters more than that its end couldn't be written, which the store tells the next one.
-      const end: RequestEnd = isAbort(error) ? "interrupted" : { failed: messageOf(error) };
-      if (!begun.hasEnded) await finish(end).catch(() => begun.close().catch(() => {}));
-      throw error;
-    }
-    try {
-      if (!begun.hasEnded) await finish("completed");
-    } catch (error) {
-      // Nobody else can end it: let go, it is written as interrupted as far as it can be, and may be resumed.
-      await begun.close().catch(() => {});
-      throw error;
-    }
-    return result;
+    return await workOn(await this.beginRequest(chatId, request), work);
   }
 
   /**

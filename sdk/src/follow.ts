@@ -1,5 +1,5 @@
 import type { StoreCalls } from "./generated/calls.js";
-import type { Watched } from "./generated/types.js";
+import type { Mark, Watched } from "./generated/types.js";
 import type { Handle } from "./handle.js";
 import { RunlogError, abortedError, throwIfAborted } from "./error.js";
 import { Pages } from "./pages.js";
@@ -24,16 +24,18 @@ export function follow<T, Place = number>(
   store: Handle<StoreCalls>,
   given: AbortSignal | undefined,
   from: Place,
-  read: (from: Place, signal: AbortSignal) => Promise<Read<T, Place>>,
-  watched: Watched = "store",
+  read: (from: Place, signal: AbortSignal, mark: Mark) => Promise<Read<T, Place>>,
+  watches: Watched | (() => Promise<Watched>) = "store",
 ): Pages<T> {
   async function* pages(stop: AbortSignal): AsyncGenerator<T[], void, undefined> {
     let next = from;
     let isEnd = false;
+    let watched = typeof watches === "function" ? undefined : watches;
     const readOrWait = async (signal: AbortSignal): Promise<T[]> => {
+      watched ??= await (watches as () => Promise<Watched>)();
       // Made before the page is read, so that a record that comes in between ends the wait at once.
       const mark = await store.value("mark", { watched }, undefined, { signal });
-      const page = await read(next, signal);
+      const page = await read(next, signal, mark);
       // A page may have nothing to give and yet not be the last: one of records that were all redacted.
       const isAtEnd = page.items.length === 0 && page.next === next;
       next = page.next;

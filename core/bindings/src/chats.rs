@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use runlog::{
-    Page, RawJson,
+    Page, RawJson, SessionId,
     chats::{
         Chat, ChatFilter, ChatList, ChatMessage, ChatRequest, ImportOptions, ImportReport,
         ListMessages, ListRequests, ListSteps, MessageFilter, NewRequest, ResumeAction, Resumption,
@@ -87,6 +87,8 @@ calls! {
     };
     getChat { chat_id: String } -> Option<Chat> =>
         of.read(async move { chats.get_chat(&chat_id).await });
+    chatSessionId { chat_id: String } -> SessionId =>
+        of.read(async move { chats.session_id(&chat_id).await });
     updateChat { chat_id: String, updates: GivenUpdates<Chat> } -> Chat =>
         change(Key::chat(&chat_id), async move { chats.update_chat(&chat_id, &updates.updates).await });
     deleteChat { chat_id: String } -> () =>

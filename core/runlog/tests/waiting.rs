@@ -6,10 +6,14 @@
     reason = "in a test, a panic is the report"
 )]
 
+use std::sync::Arc;
+
 use runlog::{
-    ErrorKind, InstanceId, NewMessage, NewRun, NewSession, NewToolCall, RawJson,
+    ErrorKind, InstanceId, NewMessage, NewRun, NewSession, NewToolCall, RawJson, StoreOptions,
     blocking::{FlowRun, Store},
+    chats::{Chat, ChatMessage, ChatRole, Updates},
     contexts::{AppendOptions, ContextEventKind, RawMessage},
+    engine::storage::MemoryStorage,
     flows::RuntimeEvent,
     sessions::{CopySession, ListSessions, SessionChanges},
     watch::{Mark, Watched},
@@ -297,4 +301,59 @@ fn a_session_is_copied_while_it_is_truncated() {
         }
         assert!(copies.iter().any(Result::is_ok));
     });
+}
+
+#[test]
+fn who_watches_a_chat_goes_on_waiting_for_all_else_and_readers_see_its_changes() {
+    let storage = MemoryStorage::new();
+    let open = |options| Store::open_on(Arc::new(storage.clone()), options).unwrap();
+    let store = open(StoreOptions::default());
+    let chats = store.chats();
+    let new = || chats.create_chat(Chat::new("travel")).unwrap().chat_id;
+    let (chat, other) = (new(), new());
+    let reader = open(StoreOptions::default().read_only());
+    let session = chats.session_id(&chat).unwrap();
+    let pending = |store: &Store, mark: &Mark| {
+        let store = store.to_async();
+        let mut waiting = Box::pin(store.changed(mark));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        waiting.as_mut().poll(&mut context).is_pending()
+    };
+    let say = |chat: &str| {
+        let message = ChatMessage::text(ChatRole::User, "x");
+        let saved = chats.save_messages(chat, vec![message]).unwrap();
+        saved[0].message_id.clone()
+    };
+    let mark = |store: &Store| store.mark(Watched::Chat(session)).unwrap();
+    let before = mark(&store);
+    say(&other);
+    chats.delete_chat(&other).unwrap();
+    assert!(
+        pending(&store, &before),
+        "only what isn't its own was written"
+    );
+    let said = say(&chat);
+    assert!(!pending(&store, &before));
+    let updates = Updates::new().with("title", RawJson::string("Oslo"));
+    let changes: [&dyn Fn(); 5] = [
+        &|| drop(chats.update_chat(&chat, &updates).unwrap()),
+        &|| {
+            drop(
+                chats
+                    .update_message(&said, &Updates::parse(r#"{"sort":1}"#).unwrap())
+                    .unwrap(),
+            )
+        },
+        &|| chats.delete_messages(&chat, &[&said]).unwrap(),
+        &|| chats.delete_chat(&chat).unwrap(),
+        &|| drop(chats.restore_chat(&chat).unwrap()),
+    ];
+    for (what, change) in changes.into_iter().enumerate() {
+        let marks = [&store, &reader].map(mark);
+        assert!(pending(&store, &marks[0]), "before {what}");
+        change();
+        assert!(!pending(&store, &marks[0]), "after {what}");
+        let told = |mark: &Mark| serde_json::to_value(mark).unwrap()["streams"].clone();
+        assert_ne!(told(&mark(&reader)), told(&marks[1]), "read after {what}");
+    }
 }

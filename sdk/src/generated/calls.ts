@@ -365,6 +365,9 @@ export interface StoreCalls {
   getChat: { args: {
     chatId: string;
   }; value: Chat | undefined };
+  chatSessionId: { args: {
+    chatId: string;
+  }; value: SessionId };
   updateChat: { args: {
     chatId: string;
     updates: Updates<Chat>;

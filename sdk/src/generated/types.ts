@@ -936,7 +936,8 @@ export interface MadeOrchestrator {
 
 /**
  * What was there when `Store.mark` looked: the log's last position, the number of redactions, and the last sequence and
- * the number of records ever appended of each stream, left out where there was no such stream.
+ * the number of records ever appended of each stream, left out where there was no such stream; of a chat a checksum of
+ * its fields, too. For the process that made it.
  */
 export interface Mark {
   position: number;
@@ -1092,7 +1093,8 @@ export interface NewInstance {
 
 /**
  * What was there when `Store.mark` looked: the log's last position, the number of redactions, and the last sequence and
- * the number of records ever appended of each stream, left out where there was no such stream.
+ * the number of records ever appended of each stream, left out where there was no such stream; of a chat a checksum of
+ * its fields, too. For the process that made it.
  */
 export interface NewMark {
   position: number;
@@ -2082,6 +2084,8 @@ export interface Verification {
 /** What is watched. */
 export type Watched = "store" | {
   context: InstanceId;
+} | {
+  chat: SessionId;
 } | {
   flow: RunId;
 };

@@ -62,6 +62,56 @@ describe.each(places)("chats $name", ({ fresh }) => {
     await failure(chats.getRequests("else"), "not_found");
   });
 
+  test("a chat is followed from how it is to its end, and what happens in others wakes nobody", async () => {
+    const { chats } = await fresh();
+    const { chatId } = await chats.create({ chatId: "trip", assistantId: "travel", title: "Oslo" });
+    const { chatId: other } = await chats.create({ assistantId: "travel" });
+    expect(await chats.sessionId(other)).toBe(other);
+    expect(await chats.sessionId(chatId)).not.toBe(chatId);
+    await failure(chats.sessionId("else"), "not_found");
+    await failure(chats.follow("else").toArray(), "not_found");
+    const changes = chats.follow(chatId)[Symbol.asyncIterator]();
+    const next = async () => {
+      const { value } = await changes.next();
+      return value && [value.title, await chats.countMessages(chatId)];
+    };
+    expect(await next()).toEqual(["Oslo", 0]);
+    const waiting = next();
+    let hasCome = false;
+    void waiting.then(() => (hasCome = true));
+    for (let count = 0; count < 20; count += 1) await chats.saveMessages(other, [text("x")]);
+    expect(hasCome).toBe(false);
+    await chats.saveMessages(chatId, [{ ...text("a"), messageId: "a" }, text("b")]);
+    expect(await waiting).toEqual(["Oslo", 2]);
+    await chats.update(chatId, { title: "Bergen" });
+    expect(await next()).toEqual(["Bergen", 2]);
+    await chats.updateMessage("a", { props: { content: "c" } });
+    expect(await next()).toEqual(["Bergen", 2]);
+    await chats.deleteMessages(chatId, ["a"]);
+    await chats.update(chatId, { title: "Tromsø" });
+    expect(await next()).toEqual(["Tromsø", 1]);
+    const last = changes.next();
+    await chats.delete(chatId);
+    expect(await last).toEqual({ done: true, value: undefined });
+  });
+
+  test("a follower of a chat ends with its signal, and with the store", async () => {
+    const store = await fresh();
+    const { chatId } = await store.chats.create({ assistantId: "travel" });
+    const gone = new AbortController();
+    const seen: string[] = [];
+    const follow = async (signal?: AbortSignal) => {
+      for await (const chat of store.chats.follow(chatId, { signal })) seen.push(chat.chatId);
+    };
+    const both = [follow(gone.signal), follow()];
+    await expect.poll(() => seen.length).toBe(2);
+    gone.abort();
+    await both[0];
+    await store.close();
+    await both[1];
+    expect(() => store.chats.follow(chatId, { from: 1 } as object)).toThrow("`from` is not a field that is known here");
+  });
+
   test("of what answers a message at the same time, one is saved", async () => {
     const { chats } = await fresh();
     const { chatId } = await chats.create({ assistantId: "travel" });

@@ -104,6 +104,17 @@ const TRIALS: Record<string, Trial> = {
     after: "console.log((await store.listSessions()).items.length);",
     says: "1\n",
   },
+  "chats.ts: follow": {
+    before: `
+      const chat = await store.chats.create({ assistantId: "travel", title: "Oslo" });
+      const show = (title: string | undefined, items: unknown[]) => {
+        console.log(title, items.length);
+        if (items.length === 1) gone.abort();
+        else void store.chats.saveMessages(chat.chatId, [{ role: "user", type: "text", props: { content: "Oslo?" } }]);
+      };
+    `,
+    says: "Oslo 0\nOslo 1\n",
+  },
   "new-request.ts: NewRequest": {
     before: `
       const chat = await store.chats.create({ assistantId: "travel" });

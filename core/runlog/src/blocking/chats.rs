@@ -6,7 +6,8 @@ use std::{
 };
 
 use runlog_model::{
-    Chat, ChatFilter, ChatList, ChatMessage, ChatRequest, MessageFilter, RawJson, Step, Updates,
+    Chat, ChatFilter, ChatList, ChatMessage, ChatRequest, MessageFilter, RawJson, SessionId, Step,
+    Updates,
 };
 
 use crate::{
@@ -76,6 +77,9 @@ waiting! {
 
     /// The chat with this id.
     fn get_chat(&self, chat_id: &str) -> Result<Option<Chat>>;
+
+    /// The session that a chat is, by which it is copied, truncated, erased and exported.
+    fn session_id(&self, chat_id: &str) -> Result<SessionId>;
 
     /// Changes fields of a chat. Durable when it returns.
     fn update_chat(&self, chat_id: &str, updates: &Updates) -> Result<Chat>;

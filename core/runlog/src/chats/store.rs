@@ -234,8 +234,12 @@ impl Chats {
         Ok(ChatList { next, ..list })
     }
 
-    /// The session of a chat that isn't deleted.
-    pub(super) async fn session_id(&self, chat_id: &str) -> Result<SessionId> {
+    /// The session that a chat is, by which it is copied, truncated, erased and exported. A chat without an id of its own has its
+    /// session's.
+    ///
+    /// # Errors
+    /// [`NotFound`](ErrorKind::NotFound) when there is no such chat, or it was deleted.
+    pub async fn session_id(&self, chat_id: &str) -> Result<SessionId> {
         let found = self
             .store
             .shared
