@@ -19,7 +19,13 @@ const STORIES = {
     "fork.mjs": "docs/guides/write-an-agent-node.md 4",
     "spawn.mjs": "docs/guides/write-an-agent-node.md 5",
     "watch.mjs": "docs/guides/write-an-agent-node.md 6",
-    "request.mjs": "docs/guides/write-an-agent-node.md 7",
+  },
+  chat: {
+    "ask.mjs": "docs/guides/build-a-chat.md 1",
+    "again.mjs": "docs/guides/build-a-chat.md 2",
+    "page.mjs": "docs/guides/build-a-chat.md 3",
+    "crash.mjs": "docs/guides/build-a-chat.md 4",
+    "forget.mjs": "docs/guides/build-a-chat.md 5",
   },
 };
 
@@ -171,5 +177,29 @@ test("the programs of the guide of agents do what it says, with a kill in the mi
   const spawned = await said("agent", "spawn.mjs");
   expect(spawned).toContain("cccccccpcccccccccccc\n");
   expect(spawned).toContain("cancelled 0");
-  expect(await said("agent", "request.mjs")).toContain("By train.\nundefined");
+});
+
+test("the programs of the guide ask, answer anew, fork, show, go on after a crash, and forget", async () => {
+  const turn = (question: string, answer: string) => `user ${question}\nassistant ${answer}\n`;
+  expect(await said("chat", "ask.mjs")).toBe(`${turn("How do I get to Oslo?", "By bus.")}undefined\n`);
+  expect(await said("chat", "again.mjs")).toBe(`conflict\n2\n${turn("How do I get to Bergen?", "By train and ship.")}1006 tokens\n`);
+  expect(await said("chat", "page.mjs")).toBe("Oslo,Oslo, by ship\nOslo 2 undefined\n");
+
+  // One that dies with a step begun and flushed, and one before it had begun anything.
+  layOut(application.folderOf("chat"), {
+    "left.mjs": `
+      import { open } from "runlog";
+      const { chats } = await open("runlog-data");
+      const message = { type: "text", props: { content: "And back?" } };
+      const request = await chats.beginRequest("trip", { assistantId: "travel", message });
+      await request.startStep("llm", { upTo: "the message above" });
+      await request.flush();
+      await chats.beginRequest("trip", { assistantId: "travel", message });
+      process.kill(process.pid, "SIGKILL");
+    `,
+  });
+  expect(await start("chat", "left.mjs").ended).toMatchObject({ signal: "SIGKILL" });
+  expect(await said("chat", "crash.mjs")).toBe("trip running dismissed\ntrip running restart\n");
+  expect(await said("chat", "crash.mjs")).toBe("");
+  expect(await said("chat", "forget.mjs")).toBe("2 chats, true\ntrue 0\n");
 });
