@@ -20,6 +20,8 @@ use runlog::{
 
 both! {
     a_question_is_answered_anew_and_the_old_answer_is_gone
+    an_answer_that_fails_before_it_says_anything_leaves_the_old_one
+    a_flushed_or_stopped_answer_replaces_the_old_one_and_one_that_is_resumed_too
     a_question_is_asked_in_other_words_and_what_followed_is_gone
     a_question_that_was_never_answered_is_answered
     of_two_that_answer_the_last_message_one_saves
@@ -96,7 +98,11 @@ fn a_question_is_answered_anew_and_the_old_answer_is_gone(store: &Store) {
         ..request("r3")
     };
     let begun = store.chats().answer_again("c", again, "q2").unwrap();
-    assert_eq!(ids(store, "c"), ["q1", "a1", "q2"]);
+    assert_eq!(
+        ids(store, "c"),
+        ["q1", "a1", "q2", "a2"],
+        "until there is another"
+    );
     answered(begun, "a3");
     assert_eq!(ids(store, "c"), ["q1", "a1", "q2", "a3"]);
     let record = store.chats().get_request("r3").unwrap().unwrap();
@@ -111,6 +117,59 @@ fn a_question_is_answered_anew_and_the_old_answer_is_gone(store: &Store) {
     };
     answered(store.chats().answer_again("c", third, "q2").unwrap(), "a4");
     assert_eq!(ids(store, "c"), ["q1", "a1", "q2", "a4"]);
+}
+
+fn an_answer_that_fails_before_it_says_anything_leaves_the_old_one(store: &Store) {
+    talked(store);
+    let chats = store.chats();
+    let again = |id: &str| NewRequest {
+        replaces: Some("a2".into()),
+        ..request(id)
+    };
+    let mut failed = chats.answer_again("c", again("r3"), "q2").unwrap();
+    let input = RawJson::parse("{}").unwrap();
+    failed.start_step(StepType::Llm, input).unwrap();
+    failed.flush().unwrap();
+    failed
+        .finish(RequestEnd::Failed("overloaded".into()))
+        .unwrap();
+    assert_eq!(ids(store, "c"), ["q1", "a1", "q2", "a2"]);
+    drop(chats.answer_again("c", again("r4"), "q2").unwrap());
+    assert_eq!(ids(store, "c"), ["q1", "a1", "q2", "a2"]);
+    answered(chats.answer_again("c", again("r5"), "q2").unwrap(), "a3");
+    assert_eq!(ids(store, "c"), ["q1", "a1", "q2", "a3"]);
+}
+
+fn a_flushed_or_stopped_answer_replaces_the_old_one_and_one_that_is_resumed_too(store: &Store) {
+    talked(store);
+    let chats = store.chats();
+    let again = |id: &str, replaced: &str| NewRequest {
+        replaces: Some(replaced.into()),
+        ..request(id)
+    };
+    let mut stopped = chats.answer_again("c", again("r3", "a2"), "q2").unwrap();
+    stopped.send(named(ChatRole::Assistant, "a3")).unwrap();
+    stopped.flush().unwrap();
+    assert_eq!(ids(store, "c"), ["q1", "a1", "q2", "a3"]);
+    drop(stopped);
+    let mut dropped = chats.answer_again("c", again("r4", "a3"), "q2").unwrap();
+    dropped.send(named(ChatRole::Assistant, "a4")).unwrap();
+    drop(dropped);
+    assert_eq!(ids(store, "c"), ["q1", "a1", "q2", "a4"]);
+
+    // Cut off before it has said anything, with others behind what it replaces by then.
+    let mut cut_off = chats.answer_again("c", again("r5", "a1"), "q1").unwrap();
+    let input = RawJson::parse("{}").unwrap();
+    cut_off.start_step(StepType::Llm, input).unwrap();
+    drop(cut_off);
+    let later = named(ChatRole::User, "later");
+    chats.save_messages("c", vec![later]).unwrap();
+    assert_eq!(ids(store, "c"), ["q1", "a1", "q2", "a4", "later"]);
+    let resumption = chats.resume("c").unwrap().unwrap();
+    let mut resumed = chats.go_on(&resumption).unwrap();
+    resumed.send(named(ChatRole::Assistant, "a5")).unwrap();
+    resumed.finish(RequestEnd::Completed).unwrap();
+    assert_eq!(ids(store, "c"), ["q1", "later", "a5"]);
 }
 
 fn a_question_is_asked_in_other_words_and_what_followed_is_gone(store: &Store) {
@@ -356,8 +415,12 @@ fn a_copy_has_what_was_answered_anew_with_ids_of_its_own(store: &Store) {
             ..NewRequest::new("travel")
         };
         let mut begun = chats.answer_again(&copy, next, &of_copy[2]).unwrap();
+        begun
+            .send(named(ChatRole::Assistant, &format!("in {copy}")))
+            .unwrap();
         begun.finish(RequestEnd::Completed).unwrap();
-        assert_eq!(ids(store, &copy), of_copy[..3]);
+        assert_eq!(ids(store, &copy)[..3], of_copy[..3]);
+        assert_eq!(ids(store, &copy)[3..], [format!("in {copy}")]);
     }
     assert_eq!(ids(store, "c"), ["q1", "a1", "q2", "a3"]);
 }

@@ -418,9 +418,17 @@ impl World {
         let request = if is_anew {
             chats.answer_again(&known.id, new, &id_at(place - 1))
         } else {
-            chats.begin_request(&known.id, new, asked)
+            chats.begin_request(&known.id, new, asked.clone())
         };
-        request.unwrap().finish(RequestEnd::Completed).unwrap();
+        let mut request = request.unwrap();
+        if is_anew {
+            let answer = ChatMessage {
+                role: ChatRole::Assistant,
+                ..asked
+            };
+            request.send(answer).unwrap();
+        }
+        request.finish(RequestEnd::Completed).unwrap();
         let is_kept = |said: &Said| told[..place].iter().any(|(id, ..)| *id == said.id);
         let (kept, deleted) = known.messages.drain(..).partition(is_kept);
         let deleted: Vec<Said> = deleted;
@@ -428,17 +436,15 @@ impl World {
         known
             .free_ids
             .extend(deleted.into_iter().map(|said| said.id));
-        if !is_anew {
-            known.last += 1;
-            known.messages.push(Said {
-                origin: self.made,
-                id: format!("m{}", self.made),
-                sequence: known.last,
-                text: text.clone(),
-                thread,
-                versions: vec![(self.made, text, thread)],
-            });
-        }
+        known.last += 1;
+        known.messages.push(Said {
+            origin: self.made,
+            id: format!("m{}", self.made),
+            sequence: known.last,
+            text: text.clone(),
+            thread,
+            versions: vec![(self.made, text, thread)],
+        });
     }
 
     /// Empties the chats that are deleted, but for those that a copy was made of which isn't.

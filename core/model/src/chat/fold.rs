@@ -358,6 +358,10 @@ impl ChatFold {
                     record.request_id.clone_from(&request_id);
                     chat_id.clone_into(&mut record.chat_id);
                     record.answers.as_mut().map(renew);
+                    if let Some((first, last)) = &mut record.replaces {
+                        renew(first);
+                        renew(last);
+                    }
                 }
                 let copied = Request {
                     last_step_sequence: request.last_step_sequence,

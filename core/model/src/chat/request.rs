@@ -61,6 +61,10 @@ pub struct ChatRequest {
     /// The message that it answers, if it was begun for one that was there; otherwise its user's message has its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<String>,
+    /// The first and the last of the messages that its answer replaces, if it was begun to: they are deleted in the write that has
+    /// its first message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<(String, String)>,
     /// The run that does its work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,

@@ -26,8 +26,9 @@ pub struct NewRequest {
     /// The message that its user saw as the chat's last one. If another one is, somebody else has written to the chat since, and
     /// the request isn't begun. `None` for whatever there is.
     pub after: Option<String>,
-    /// The first of the messages that it replaces: this one and all behind it are deleted as it begins. So a user asks again in
-    /// other words, or has a question answered anew. What their requests took stays; those that aren't over are dismissed.
+    /// The first of the messages that it replaces: this one and all behind it are deleted in the write that saves what is there
+    /// instead, the user's new message, or the first message of another answer: one that fails before it says anything leaves them.
+    /// What their requests took stays; those that aren't over are dismissed as it begins.
     pub replaces: Option<String>,
 }
 
@@ -69,12 +70,13 @@ impl Chats {
         }
         let of_message = message.request_id.take();
         new.request_id = new.request_id.or(of_message);
-        self.begin(chat_id, new, Some(message), None).await
+        self.begin(chat_id, new, Asked::Anew(Box::new(message)))
+            .await
     }
 
     /// Begins a request for a message of the user that the chat has: one whose request was never answered, or one that is
-    /// answered anew. An answer that is there stays unless it is [replaced](NewRequest::replaces); a request for the same message
-    /// that isn't over is dismissed. Durable when it returns. The chat is folded, once.
+    /// answered anew. An answer that is there stays unless it is [replaced](NewRequest::replaces), which it is once there is another;
+    /// a request for the same message that isn't over is dismissed. Durable when it returns. The chat is folded, once.
     ///
     /// ```
     /// use runlog::{
@@ -109,15 +111,14 @@ impl Chats {
         new: NewRequest,
         message_id: &str,
     ) -> Result<RequestBuffer> {
-        self.begin(chat_id, new, None, Some(message_id)).await
+        self.begin(chat_id, new, Asked::There(message_id)).await
     }
 
     async fn begin(
         &self,
         chat_id: &str,
         new: NewRequest,
-        mut message: Option<ChatMessage>,
-        answers: Option<&str>,
+        asked: Asked<'_>,
     ) -> Result<RequestBuffer> {
         let NewRequest {
             request_id: given,
@@ -133,16 +134,10 @@ impl Chats {
         let given_nodes: Vec<String> = stack_id.iter().cloned().collect();
         let node = StackNode::root(stack_id.unwrap_or_else(fresh), assistant_id);
         check_names(&request_id, &node)?;
-        if let Some(message) = &mut message {
-            message.request_id = Some(request_id.clone());
-        }
         let session = self.session_id(chat_id).await?;
         // Taken before the chat is read: of two concurrent calls, the second then sees what the first has written.
         let claim = self.store.claims().take(session, &request_id)?;
-        let request = ChatRequest {
-            answers: answers.map(str::to_owned),
-            ..self.new_request(session, request_id.clone(), node.assistant_id.clone())
-        };
+        let mut request = self.new_request(session, request_id.clone(), node.assistant_id.clone());
         let given_requests = match is_given {
             true => std::slice::from_ref(&request_id),
             false => &[],
@@ -153,22 +148,37 @@ impl Chats {
         // Nothing is written with the node's id before the request ends.
         let reserved_node = own(ChatIdOf::Stack, &given_nodes).await?;
         let begun = Begun {
-            request: Some(&request),
+            request: None,
             is_request_given: is_given,
             after: after.as_deref(),
             replaces: replaces.as_deref(),
-            answers,
         };
-        self.save_messages_of(session, message.into_iter().collect(), begun)
-            .await?;
-        Ok(self.buffer(
+        let mut replaced = Vec::new();
+        match asked {
+            Asked::Anew(mut message) => {
+                message.request_id = Some(request_id);
+                let begun = Begun {
+                    request: Some(&request),
+                    ..begun
+                };
+                self.save_messages_of(session, vec![*message], begun)
+                    .await?;
+            }
+            Asked::There(id) => {
+                request.answers = Some(id.to_owned());
+                (request, replaced) = self.begin_answer(session, &begun, request, id).await?;
+            }
+        }
+        let mut buffer = self.buffer(
             session,
             request,
             CallStack::new(node),
             Space::new(),
             None,
             (claim, Some(reserved_node)),
-        ))
+        );
+        buffer.draft.set_replaced(replaced);
+        Ok(buffer)
     }
 
     /// The record of a request that begins now.
@@ -186,6 +196,7 @@ impl Chats {
             status: RequestStatus::Running,
             error: None,
             answers: None,
+            replaces: None,
             run_id: None,
             usage: None,
             metadata: None,
@@ -193,6 +204,14 @@ impl Chats {
             updated_at_ms: now,
         }
     }
+}
+
+/// What a request is begun for.
+enum Asked<'a> {
+    /// A new message of the user.
+    Anew(Box<ChatMessage>),
+    /// The message of this id, which the chat has.
+    There(&'a str),
 }
 
 /// An error if the id of a request, an assistant or a node is refused.

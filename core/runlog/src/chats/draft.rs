@@ -13,6 +13,7 @@ use runlog_model::{
 use super::{
     buffered::{BufferedMessage, BufferedStep, content_of},
     ending::{RequestEnd, ended, settled},
+    save_among::deletions,
     sizes::{
         self, CONTENT_BYTES_MAX, ERROR_CHARS_MAX, PART_BYTES_MAX, PART_RECORDS_MAX, message_bytes,
         step_bytes,
@@ -43,6 +44,8 @@ pub struct RequestDraft {
     diffs: StepDiffs,
     /// Whether the request's own record has changed since it was written.
     is_request_changed: bool,
+    /// The messages to delete once there is one of the request.
+    replaced: Vec<String>,
 }
 
 /// A part of a request that fits one batch.
@@ -70,7 +73,13 @@ impl RequestDraft {
             steps: Vec::new(),
             diffs: StepDiffs::new(),
             is_request_changed: false,
+            replaced: Vec::new(),
         }
+    }
+
+    /// Messages that go in the write that has the first message of the request.
+    pub(super) fn set_replaced(&mut self, messages: Vec<String>) {
+        self.replaced = messages;
     }
 
     /// The chat.
@@ -349,7 +358,12 @@ impl RequestDraft {
             .filter_map(|(settled, buffered)| buffered.event_as(settled))
             .chain(error_step.map(|step| ChatEvent::StepSaved(Box::new(step))));
         let messages = self.messages.iter().filter_map(BufferedMessage::event);
+        let replaced = match self.messages.is_empty() {
+            true => &[],
+            false => &*self.replaced,
+        };
         messages
+            .chain(deletions(replaced, now))
             .chain(steps)
             .chain([ended(&self.request, end, now)])
             .collect()
@@ -389,12 +403,18 @@ impl RequestDraft {
                 buffered.mark_written();
             }
         }
+        let mut has_message = false;
         for buffered in &mut self.messages {
             let size = buffered.unwritten_bytes();
             if size > 0 && fits(size) {
                 events.extend(buffered.event());
                 buffered.mark_written();
+                has_message = true;
             }
+        }
+        if has_message {
+            let replaced = std::mem::take(&mut self.replaced);
+            events.extend(deletions(&replaced, self.backend.now_ms()));
         }
         if is_whole && std::mem::take(&mut self.is_request_changed) {
             events.push(ChatEvent::RequestSaved(Box::new(self.request.clone())));

@@ -16,6 +16,7 @@ use super::{
     flush::{Part, RequestFlush, have_changes, place_of, without_gone},
     open_steps::{ended_with_request, has_other_open_steps},
     resume::{check_resumable, delegate_of},
+    save_among::replaced_by,
     stack::{CallStack, StackNode},
     taken_ids::NewIds,
     write::Prepared,
@@ -122,7 +123,10 @@ impl Chats {
                 self.new_request(session, step.request_id.clone(), root)
             }
         };
-        Ok(self.buffer(session, request, stack, space, Some(step), (claim, None)))
+        let replaced = replaced_by(&fold, &request);
+        let mut buffer = self.buffer(session, request, stack, space, Some(step), (claim, None));
+        buffer.draft.set_replaced(replaced);
+        Ok(buffer)
     }
 
     pub(super) fn buffer(

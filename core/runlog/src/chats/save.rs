@@ -45,14 +45,12 @@ pub(super) struct Begun<'a> {
     pub(super) after: Option<&'a str>,
     /// The first of the messages that are deleted with it.
     pub(super) replaces: Option<&'a str>,
-    /// The message that is there, and answered by the request.
-    pub(super) answers: Option<&'a str>,
 }
 
 impl Begun<'_> {
     /// Whether messages that are there decide whether, and how, it is saved.
     pub(super) fn depends_on_others(&self) -> bool {
-        self.after.is_some() || self.replaces.is_some() || self.answers.is_some()
+        self.after.is_some() || self.replaces.is_some()
     }
 }
 

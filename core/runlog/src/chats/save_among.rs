@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use runlog_model::{ChatEvent, ChatFold, ChatMessage, ChatRole, MessageFilter, SessionId};
+use runlog_model::{
+    ChatEvent, ChatFold, ChatMessage, ChatRequest, ChatRole, MessageFilter, SessionId,
+};
 
 use super::{
     Chats,
@@ -42,8 +44,7 @@ impl Chats {
                 }
             }
             check_last(fold, begun.after)?;
-            let deleted = from(fold, begun.replaces)?;
-            check_question(fold, begun.answers, &deleted)?;
+            let replaced = from(fold, begun.replaces)?;
             // What begins is first: a copy up to a point before has nothing of what follows.
             let saved = messages.iter().cloned().map(Box::new);
             let request = begun.request.cloned().map(Box::new);
@@ -51,16 +52,11 @@ impl Chats {
                 .map(ChatEvent::MessageSaved)
                 .chain(request.map(ChatEvent::RequestSaved))
                 .collect();
-            for request_id in superseded(fold, begun, &deleted) {
+            for request_id in superseded(fold, &replaced) {
                 dismissed.push(self.store.claims().take(session, &request_id)?);
                 events.extend(dismissal(fold, &request_id, at_ms)?);
             }
-            let ids: Vec<String> = deleted.iter().map(|it| it.message_id.clone()).collect();
-            let together = ids.chunks(ChatEvent::DELETED_TOGETHER_MAX);
-            events.extend(together.map(|ids| ChatEvent::MessagesDeleted {
-                message_ids: ids.to_vec(),
-                at_ms,
-            }));
+            events.extend(deletions(&ids_of(&replaced), at_ms));
             Ok(events)
         })
         .await?;
@@ -71,6 +67,78 @@ impl Chats {
             .filter_map(|message| fold.message(&message.message_id));
         Ok(saved.cloned().collect())
     }
+
+    /// Writes that a request is begun for a message that the chat has. Returns its record, and the messages that its answer
+    /// replaces, which stay until there is one.
+    pub(super) async fn begin_answer(
+        &self,
+        session: SessionId,
+        begun: &Begun<'_>,
+        request: ChatRequest,
+        question: &str,
+    ) -> Result<(ChatRequest, Vec<String>)> {
+        let at_ms = self.store.backend().now_ms();
+        let mut dismissed: Vec<Claim> = Vec::new();
+        let mut answer = (request, Vec::new());
+        self.write(session, Of::Chat, &mut |fold| {
+            dismissed.clear();
+            let (request, replaced_ids) = &mut answer;
+            if begun.is_request_given && fold.has_request(&request.request_id) {
+                return Err(request_exists(&request.request_id));
+            }
+            check_last(fold, begun.after)?;
+            let replaced = from(fold, begun.replaces)?;
+            let mut over = replaced.clone();
+            over.push(question_of(fold, question, &replaced)?);
+            let ends = replaced.first().zip(replaced.last());
+            let id = |message: &ChatMessage| message.message_id.clone();
+            request.replaces = ends.map(|(first, last)| (id(first), id(last)));
+            *replaced_ids = ids_of(&replaced);
+            let mut events = vec![ChatEvent::RequestSaved(Box::new(request.clone()))];
+            for request_id in superseded(fold, &over) {
+                dismissed.push(self.store.claims().take(session, &request_id)?);
+                events.extend(dismissal(fold, &request_id, at_ms)?);
+            }
+            Ok(events)
+        })
+        .await?;
+        Ok(answer)
+    }
+}
+
+/// The messages that the answer of a request replaces, as far as they are there still.
+pub(super) fn replaced_by(fold: &ChatFold, request: &ChatRequest) -> Vec<String> {
+    let Some((first, last)) = &request.replaces else {
+        return Vec::new();
+    };
+    let ends = [first, last].map(|id| fold.place_of(id));
+    let [Some(from), Some(to)] = ends else {
+        let there = [first, last]
+            .into_iter()
+            .filter(|id| fold.message(id).is_some());
+        return there.cloned().collect();
+    };
+    let all = MessageFilter::default();
+    let between = fold.admitted(&all, Some(from)..Some(to));
+    let between = between.map(|(_, message)| message.message_id.clone());
+    let mut ids: Vec<String> = std::iter::once(first.clone()).chain(between).collect();
+    if first != last {
+        ids.push(last.clone());
+    }
+    ids
+}
+
+/// The events that delete messages.
+pub(super) fn deletions(ids: &[String], at_ms: u64) -> impl Iterator<Item = ChatEvent> {
+    let together = ids.chunks(ChatEvent::DELETED_TOGETHER_MAX);
+    together.map(move |ids| ChatEvent::MessagesDeleted {
+        message_ids: ids.to_vec(),
+        at_ms,
+    })
+}
+
+fn ids_of(messages: &[&ChatMessage]) -> Vec<String> {
+    messages.iter().map(|it| it.message_id.clone()).collect()
 }
 
 /// An error if the chat's last message is another one than its writer takes for it.
@@ -107,27 +175,28 @@ fn from<'a>(fold: &'a ChatFold, first: Option<&str>) -> Result<Vec<&'a ChatMessa
         .collect())
 }
 
-/// An error if a message can't be answered: it isn't there, isn't the user's, or is deleted.
-fn check_question(fold: &ChatFold, question: Option<&str>, deleted: &[&ChatMessage]) -> Result<()> {
-    let Some(id) = question else { return Ok(()) };
+/// The message that a request is to answer; an error if it can't be answered: it isn't there, isn't the user's, or is replaced.
+fn question_of<'a>(
+    fold: &'a ChatFold,
+    id: &str,
+    replaced: &[&ChatMessage],
+) -> Result<&'a ChatMessage> {
     let question = fold.message(id).ok_or_else(|| not_found("message", id))?;
     if question.role != ChatRole::User {
         return Err(Error::invalid(format!(
             "message {id:?} is an answer; a request answers a message of role \"user\""
         )));
     }
-    if deleted.iter().any(|message| message.message_id == id) {
+    if replaced.iter().any(|message| message.message_id == id) {
         return Err(Error::invalid(format!(
             "message {id:?} is both answered and replaced; replace from its answer on"
         )));
     }
-    Ok(())
+    Ok(question)
 }
 
-/// The requests that nobody is to go on with: their question or an answer of theirs is deleted, or the question is answered anew.
-fn superseded(fold: &ChatFold, begun: &Begun<'_>, deleted: &[&ChatMessage]) -> BTreeSet<String> {
-    let question = begun.answers.and_then(|id| fold.message(id));
-    let of: Vec<&ChatMessage> = deleted.iter().copied().chain(question).collect();
+/// The requests that nobody is to go on with: some of these messages are theirs, or are what they answer.
+fn superseded(fold: &ChatFold, of: &[&ChatMessage]) -> BTreeSet<String> {
     if of.is_empty() {
         return BTreeSet::new();
     }
