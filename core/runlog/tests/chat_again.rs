@@ -13,7 +13,7 @@ use runlog::{
     blocking::{RequestBuffer, Store},
     chats::{
         Chat, ChatMessage, ChatRole, ListRequests, MessageFilter, NewRequest, RequestDetails,
-        RequestEnd, RequestStatus, StepStatus, StepType,
+        RequestEnd, RequestStatus, StepStatus, StepType, Updates,
     },
     sessions::CopySession,
 };
@@ -31,6 +31,9 @@ both! {
     the_requests_of_a_chat_tell_what_they_took_also_of_a_replaced_answer
     a_copy_has_what_was_answered_anew_with_ids_of_its_own
     a_copy_up_to_a_point_before_has_the_old_answer
+    what_comes_next_stands_behind_a_message_that_was_moved_to_the_end
+    requests_are_told_in_the_order_in_which_they_were_begun
+    what_was_dismissed_is_not_completed
     many_messages_are_replaced_at_once
 }
 
@@ -465,6 +468,82 @@ fn a_copy_up_to_a_point_before_has_the_old_answer(store: &Store) {
     assert_eq!(texts(point), ["q1", "a1", "q2", "a2"]);
     assert_eq!(texts(point + 1), ["q1", "a1", "q2", "a3"]);
     assert_eq!(texts(last), ["q1", "a1", "q4", "a4"]);
+}
+
+fn what_comes_next_stands_behind_a_message_that_was_moved_to_the_end(store: &Store) {
+    talked(store);
+    let chats = store.chats();
+    let moved = Updates::new().with("sequence", RawJson::from_value(&11).unwrap());
+    assert_eq!(chats.update_message("q1", &moved).unwrap().sequence, 11);
+    let after = NewRequest {
+        after: Some("q1".into()),
+        ..request("r3")
+    };
+    let asked = named(ChatRole::User, "q3");
+    answered(chats.begin_request("c", after, asked).unwrap(), "a3");
+    let next = named(ChatRole::User, "q4");
+    chats.save_messages_after("c", vec![next], "a3").unwrap();
+    let all = ["a1", "q2", "a2", "q1", "q3", "a3", "q4"];
+    assert_eq!(ids(store, "c"), all);
+    let session = store.find_session("c").unwrap().id;
+    for up_to in [None, Some("q1".to_owned()), Some("a3".to_owned())] {
+        let options = CopySession {
+            up_to_message: up_to,
+            ..CopySession::default()
+        };
+        let copied = store.copy_session(session, &options).unwrap();
+        let copy = copied.session.id.to_string();
+        let before = ids(store, &copy);
+        let id = format!("in {copy}");
+        let last = before.last().unwrap();
+        let next = named(ChatRole::User, &id);
+        chats.save_messages_after(&copy, vec![next], last).unwrap();
+        assert_eq!(ids(store, &copy), [before, vec![id]].concat());
+    }
+}
+
+fn requests_are_told_in_the_order_in_which_they_were_begun(store: &Store) {
+    let chats = store.chats();
+    let chat = chats.create_chat(Chat::new("travel")).unwrap().chat_id;
+    let begun: Vec<String> = (0..30).rev().map(|id| format!("r{id:02}")).collect();
+    for id in &begun {
+        let asked = named(ChatRole::User, &format!("q of {id}"));
+        drop(chats.begin_request(&chat, request(id), asked).unwrap());
+    }
+    let told = |chat: &str| chats.get_requests(chat).unwrap();
+    let ids: Vec<_> = told(&chat).into_iter().map(|it| it.request_id).collect();
+    assert_eq!(ids, begun);
+    let session = store.find_session(&chat).unwrap().id;
+    let copied = store.copy_session(session, &CopySession::default());
+    let copy = copied.unwrap().session.id.to_string();
+    let questions = chats.get_messages(&copy, &MessageFilter::default());
+    let in_copy = questions.unwrap().into_iter();
+    let in_copy: Vec<_> = in_copy.filter_map(|it| it.request_id).collect();
+    let ids: Vec<_> = told(&copy).into_iter().map(|it| it.request_id).collect();
+    assert_eq!(ids, in_copy);
+}
+
+fn what_was_dismissed_is_not_completed(store: &Store) {
+    talked(store);
+    let chats = store.chats();
+    let asked = named(ChatRole::User, "q3");
+    let mut cut_off = chats.begin_request("c", request("r3"), asked).unwrap();
+    let input = RawJson::parse("{}").unwrap();
+    cut_off.start_step(StepType::Llm, input).unwrap();
+    drop(cut_off);
+    let resumption = chats.resume("c").unwrap().unwrap();
+    let other = NewRequest {
+        replaces: Some("q3".into()),
+        ..request("r4")
+    };
+    let asked = named(ChatRole::User, "q4");
+    answered(chats.begin_request("c", other, asked).unwrap(), "a4");
+    let output = RawJson::parse(r#"{"x":1}"#).unwrap();
+    let refused = chats.complete_resumed(&resumption, &output).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
+    assert!(refused.to_string().contains("dismissed"), "{refused}");
+    let steps = chats.get_steps("r3").unwrap();
+    assert_eq!(steps[0].status, StepStatus::Interrupted);
 }
 
 fn many_messages_are_replaced_at_once(store: &Store) {

@@ -30,6 +30,7 @@ both! {
     a_copy_for_somebody_is_seen_by_nobody_else
     an_answer_is_whole_though_its_user_said_something_else_meanwhile
     a_question_that_was_changed_before_anything_else_came_is_copied_changed
+    a_question_that_was_changed_while_it_was_answered_is_copied_changed
 }
 
 fn text(role: ChatRole, content: &str) -> ChatMessage {
@@ -436,6 +437,43 @@ fn a_question_that_was_changed_before_anything_else_came_is_copied_changed(
         said(store, &fork(store, "c", "my password is ***")),
         ["my password is ***"]
     );
+}
+
+fn a_question_that_was_changed_while_it_was_answered_is_copied_changed(store: &blocking::Store) {
+    begun(store);
+    let chats = store.chats();
+    asked(store, "first", &["one"]);
+    let question = text(ChatRole::User, "my password is x");
+    let mut request = chats
+        .begin_request("c", NewRequest::new("travel"), question)
+        .unwrap();
+    let input = RawJson::parse(r#"{"messages":[]}"#).unwrap();
+    request.start_step(StepType::Llm, input).unwrap();
+    request.flush().unwrap();
+    let changed = |content: &str, to: &str| {
+        let props = RawJson::parse(format!(r#"{{"content":"{to}"}}"#)).unwrap();
+        let id = id_of(store, "c", content);
+        let updates = Updates::new().with("props", props);
+        chats.update_message(&id, &updates).unwrap();
+    };
+    changed("my password is x", "my password is ***");
+    changed("one", "1");
+    let is_copied_changed = |when: &str| {
+        let copy = fork(store, "c", "my password is ***");
+        let all = ["first", "1", "my password is ***"];
+        assert_eq!(said(store, &copy), all, "{when}");
+        assert_eq!(chats.resume(&copy).unwrap(), None, "{when}");
+        let requests = chats.get_requests(&copy).unwrap();
+        let open = requests.iter().filter(|it| !it.status.is_over());
+        assert_eq!(open.count(), 0, "{when}: nobody goes on with it there");
+    };
+    is_copied_changed("while it is answered");
+    request.send(text(ChatRole::Assistant, "Keep it.")).unwrap();
+    request.finish(RequestEnd::Completed).unwrap();
+    is_copied_changed("once it was");
+    // What is changed behind the answer is later than the question.
+    changed("1", "2");
+    is_copied_changed("after a later change");
 }
 
 /// Numbers that look random, the same each time.

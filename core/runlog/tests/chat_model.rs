@@ -364,7 +364,9 @@ impl World {
         if moved {
             updates = updates.with("sequence", RawJson::from_value(&to).unwrap());
             said.sequence = to;
+            self.chats[chat].last = to;
         }
+        let said = &mut self.chats[chat].messages[place];
         said.versions.push((self.made, text.clone(), said.thread));
         said.text = text;
         let id = said.id.clone();
@@ -404,9 +406,12 @@ impl World {
             ..new.clone()
         };
         let thread = THREADS[self.numbers.below(3)];
-        let is_anew = place > 0 && self.numbers.below(2) == 0;
+        let wants_anew = place > 0 && self.numbers.below(2) == 0;
         let known = &mut self.chats[chat];
         let chats = self.store.chats();
+        let all = chats.get_messages(&known.id, &MessageFilter::default());
+        let is_question = |at: usize| all.unwrap()[at].role == ChatRole::User;
+        let is_anew = wants_anew && is_question(place - 1);
         let asked = ChatMessage {
             message_id: format!("m{}", self.made),
             thread_id: Some(thread.into()),

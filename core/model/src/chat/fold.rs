@@ -85,6 +85,8 @@ struct Request {
     steps: BTreeSet<(u64, usize)>,
     last_step_sequence: u64,
     record: Option<Box<ChatRequest>>,
+    /// The position at which it was begun.
+    begun: u64,
 }
 
 /// Where a message is kept, which may be deleted.
@@ -171,6 +173,8 @@ impl ChatFold {
                     && let Some(saved) = &self.messages[place]
                 {
                     let message = Box::new(saved.message.updated(&updates, at_ms)?);
+                    // What is saved next stands behind one that was moved to the end, too.
+                    self.last_message_sequence = self.last_message_sequence.max(message.sequence);
                     let saved = SavedMessage {
                         position: saved.position,
                         message,
@@ -213,7 +217,10 @@ impl ChatFold {
             } => self.become_copy(session_id, &chat_id),
             ChatEvent::RequestSaved(saved) => {
                 let id = saved.request_id.clone();
-                entry(&mut self.requests, &id).record = Some(saved);
+                let request = entry(&mut self.requests, &id);
+                if request.record.replace(saved).is_none() {
+                    request.begun = position;
+                }
             }
         }
         Ok(())
@@ -366,6 +373,7 @@ impl ChatFold {
                 let copied = Request {
                     last_step_sequence: request.last_step_sequence,
                     record,
+                    begun: request.begun,
                     ..Request::default()
                 };
                 (request_id, copied)

@@ -157,7 +157,8 @@ impl Store {
         record.ok_or_else(|| not_found("message", &message.message_id))
     }
 
-    /// What is copied up to a user's message: with what was changed of messages until something else came.
+    /// What is copied up to a user's message: with what was changed of messages until the next one was saved. Requests that were
+    /// begun in between, its own first of all, aren't gone on with in the copy.
     async fn with_its_changes(
         &self,
         session: SessionId,
@@ -165,16 +166,28 @@ impl Store {
         saved: &Record,
     ) -> Result<Stretch> {
         let mut stretch = Stretch::to(saved);
+        // What agents did since isn't copied.
         stretch.next = Some(saved.position.0 + 1);
+        // Requests are in the copy if a change behind their records is.
+        let mut begun = Stretch::to(saved);
+        let mut looked_at = 0;
         self.each_behind(session, last, saved, &mut |record| {
-            let is_change =
-                [kinds::MESSAGE_UPDATED, kinds::MESSAGES_DELETED].contains(&record.kind.0);
-            if is_change {
-                stretch.at = record.sequence;
+            looked_at += 1;
+            match about(record, None)? {
+                About::Other(request) => begun.other(*request),
+                About::Copy(copy) => begun.rename(copy),
+                About::Request { .. } | About::Answer | About::Message => return Ok(false),
+                About::Change => {}
             }
-            Ok(is_change)
+            if [kinds::MESSAGE_UPDATED, kinds::MESSAGES_DELETED].contains(&record.kind.0) {
+                stretch.at = record.sequence;
+                stretch.others.clone_from(&begun.others);
+            }
+            Ok(looked_at < LOOKED_AT_MAX)
         })
         .await?;
+        // Their steps are looked for.
+        stretch.has_later = !stretch.others.is_empty();
         Ok(stretch)
     }
 
@@ -212,11 +225,8 @@ impl Store {
                 About::Other(request) => stretch.other(*request),
                 About::Answer => stretch.has_later = true,
                 About::Copy(copy) => {
-                    let renamed = |id: &str| id_in_copy(copy.0, id);
-                    id = id.as_deref().map(renamed);
-                    for other in &mut stretch.others {
-                        other.request_id = renamed(&other.request_id);
-                    }
+                    id = id.as_deref().map(|id| id_in_copy(copy.0, id));
+                    stretch.rename(copy);
                 }
                 About::Message | About::Change => {}
             }
@@ -335,6 +345,13 @@ impl Stretch {
             next: None,
             has_later: false,
             others: Vec::new(),
+        }
+    }
+
+    /// What comes next is a copy's, which has other ids.
+    fn rename(&mut self, copy: SessionId) {
+        for other in &mut self.others {
+            other.request_id = id_in_copy(copy.0, &other.request_id);
         }
     }
 

@@ -165,14 +165,7 @@ impl Chats {
         let session = self.session_id(chat_id).await?;
         let shared = self.store.chat_fold(session).await?;
         let fold = shared.read();
-        let mut requests: Vec<ChatRequest> = fold.requests().cloned().collect();
-        requests.sort_by(|a, b| {
-            let began = |it: &ChatRequest| it.created_at_ms;
-            began(a)
-                .cmp(&began(b))
-                .then_with(|| a.request_id.cmp(&b.request_id))
-        });
-        Ok(requests)
+        Ok(fold.requests().into_iter().cloned().collect())
     }
 
     /// The record of a request, in any chat; `None` if it wasn't begun in this store, and only its steps were saved.

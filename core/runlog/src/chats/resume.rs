@@ -186,7 +186,7 @@ impl Chats {
     /// changed steps, the caller's last. Durable when it returns.
     ///
     /// # Errors
-    /// [`Conflict`](ErrorKind::Conflict) when the step was completed meanwhile, [`NotFound`](ErrorKind::NotFound)
+    /// [`Conflict`](ErrorKind::Conflict) when the step was completed or dismissed meanwhile, [`NotFound`](ErrorKind::NotFound)
     /// when the chat was deleted; [`InvalidInput`](ErrorKind::InvalidInput) when the output isn't a JSON object.
     pub async fn complete_resumed(
         &self,
@@ -197,6 +197,9 @@ impl Chats {
         let at_ms = self.store.backend().now_ms();
         let plan = |fold: &ChatFold| {
             let step = fold.step(id).ok_or_else(|| not_found("step", id))?;
+            if step.dismissed_at_ms.is_some() {
+                return Err(no_longer(step));
+            }
             let caller = waiting_for(fold, step);
             let mut events = vec![completed(step, output.clone(), at_ms)?];
             for other in fold.steps_of_stack(&step.stack_id) {
@@ -378,14 +381,19 @@ pub(super) fn check_resumable(fold: &ChatFold, step: &Step) -> Result<()> {
     {
         return Ok(());
     }
+    Err(no_longer(step))
+}
+
+/// The error for what is done to a step from which its request isn't gone on with any more.
+fn no_longer(step: &Step) -> Error {
     let (id, request) = (&step.step_id, &step.request_id);
-    Err(Error::new(
+    Error::new(
         ErrorKind::Conflict,
         format!(
             "request {request:?} isn't to be resumed at step {id:?} any more: it was resumed, or dismissed, since; \
              resume the chat anew"
         ),
-    ))
+    )
 }
 
 /// The delegate step that waits for a node, as named by the node's steps.

@@ -202,8 +202,8 @@ fn superseded(fold: &ChatFold, of: &[&ChatMessage]) -> BTreeSet<String> {
     }
     let theirs = of.iter().filter_map(|message| message.request_id.clone());
     let is_of = |id: &String| of.iter().any(|message| message.message_id == *id);
-    let again = fold
-        .requests()
+    let again = fold.requests().into_iter();
+    let again = again
         .filter(|request| request.answers.as_ref().is_some_and(is_of))
         .map(|request| request.request_id.clone());
     theirs.chain(again).collect()

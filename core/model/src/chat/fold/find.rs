@@ -126,10 +126,14 @@ impl ChatFold {
         self.requests.get(request_id)?.record.as_deref()
     }
 
-    /// The records of the requests that were begun, in no order.
-    pub fn requests(&self) -> impl Iterator<Item = &ChatRequest> {
-        let records = self.requests.values();
-        records.filter_map(|request| request.record.as_deref())
+    /// The records of the requests that were begun, in that order.
+    pub fn requests(&self) -> Vec<&ChatRequest> {
+        let begun = self.requests.values();
+        let mut begun: Vec<_> = begun
+            .filter_map(|request| Some((request.begun, request.record.as_deref()?)))
+            .collect();
+        begun.sort_by_key(|(position, _)| *position);
+        begun.into_iter().map(|(_, record)| record).collect()
     }
 
     /// Whether a request was begun, or there are messages or steps of it.
