@@ -367,6 +367,7 @@ export class Chats {
       const args = { chatId, request: rest, messageId: answers };
       return requestOf(await withKnownFields(known, this.#handle.made("answerAgain", args)));
     }
+    if (message === undefined) throw invalid("a request needs a `message` of its user, or with `answers` the id of one that the chat has");
     const given = fieldsOf(message, "`message`");
     const args = { chatId, request: rest, message: { ...given, role: given.role ?? "user" } };
     return requestOf(await withKnownFields(known, this.#handle.made("beginRequest", args)));

@@ -19,13 +19,15 @@ export interface RequestOptions {
   /** The root's id in the call stack; left out, a fresh one. */
   stackId?: string | undefined;
   /**
-   * The id of the message that its user saw as the chat's last one. If another one is, as when two pages show the chat, the request is
-   * refused as a `conflict`, and nothing is written.
+   * The id of the message that its user saw as the chat's last one; `null` if there was none. If another one is, as when two pages show
+   * the chat, the request is refused as a `conflict`, and nothing is written.
    */
-  after?: string;
+  after?: string | null;
   /**
-   * The first of the messages that it replaces: this one and all behind it are deleted as it begins. What their requests took stays in
-   * {@link Chats.getRequests}; those that aren't over are dismissed.
+   * The first of the messages that it replaces: this one and all behind it are deleted in the write that saves what is there instead. That
+   * is the user's new `message`, or the first message of the answer to one that is there: an answer that fails before it says anything
+   * leaves the old one. What their requests took stays in {@link Chats.getRequests}; those that aren't over are dismissed. The contexts of
+   * agents have what they had: {@link Store.truncateSession}.
    */
   replaces?: string;
 }
@@ -68,8 +70,8 @@ export type NewRequest = RequestOptions &
 
 /** What saving messages depends on. */
 export interface SaveMessagesOptions {
-  /** The id of the message that must be the chat's last one; left out, whatever there is. */
-  after?: string;
+  /** The id of the message that must be the chat's last one, `null` where there must be none; left out, whatever there is. */
+  after?: string | null;
 }
 
 /**
@@ -78,10 +80,11 @@ export interface SaveMessagesOptions {
  *
  * @internal
  */
-export function guarded<T extends { after?: unknown; replaces?: unknown; answers?: unknown }>(given: T): T {
+export function guarded<T extends { after?: unknown; replaces?: unknown; answers?: unknown }>(given: T): T & { after?: string } {
   for (const name of ["after", "replaces", "answers"] as const) {
-    if (!(name in given) || typeof given[name] === "string") continue;
+    if (!(name in given) || typeof given[name] === "string" || (name === "after" && given.after === null)) continue;
     throw invalid(`\`${name}\` must be the id of a message, not ${shown(given[name])}; leave it out where there is none`);
   }
-  return given;
+  // No message has an empty id.
+  return (given.after === null ? { ...given, after: "" } : given) as T & { after?: string };
 }

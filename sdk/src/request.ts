@@ -261,14 +261,17 @@ export class RequestBuffer implements AsyncDisposable {
     }
   }
 
-  /** Writes the request as interrupted, unless it has ended, also by the end of its store, and lets go of it. */
+  /**
+   * Writes the request as interrupted, unless it has ended, also by the end of its store, and lets go of it. Of a chat that was deleted
+   * meanwhile nothing can be written: restore it first to keep what the request has.
+   */
   async close(): Promise<void> {
     if (!this.#handle.isOpen) return;
     try {
       if (!this.#ended) await this.finish("interrupted");
     } catch (error) {
-      // A store that is closed writes its requests as interrupted.
-      if (!(error instanceof RunlogError && error.code === "closed")) throw error;
+      // A store that is closed writes its requests as interrupted. Whoever lets go of a request whose chat is gone has nothing to do about it.
+      if (!(error instanceof RunlogError && (error.code === "closed" || error.code === "not_found"))) throw error;
     } finally {
       this.#handle.release();
       requestEnded(this);

@@ -1,5 +1,5 @@
-import { fieldsOf, objectOf, withOptions } from "./checks.js";
-import { withKnownFields } from "./error.js";
+import { fieldsOf, objectOf, shown, withOptions } from "./checks.js";
+import { invalid, withKnownFields } from "./error.js";
 import type { StoreCalls } from "./generated/calls.js";
 import type { AgentInstance, CopySession, ListSessions, NewInstance, NewSession } from "./generated/types.js";
 import type { Handle } from "./handle.js";
@@ -121,8 +121,10 @@ export abstract class StoreSessions {
    * however long the contexts are. Durable when it resolves.
    *
    * With `upToSequence` it is the session as it was at that event of its root's context, with `upToMessage` as it was when that
-   * message of its chat was saved, without messages that were deleted since, and with what was changed until the next one was saved. An answer comes with the rest of its request, a
-   * user's message without the request that it began. Messages and steps have ids of their own in the copy.
+   * message of its chat was saved, without messages that were deleted since, and with what was changed until the next one was saved or another
+   * request was begun. An answer comes with the steps and the end of its request, a user's message without the request that it began.
+   * Messages and steps have ids of their own in the copy. An `upToMessage` or `createdBy` that is there must be text: without it, more
+   * would be copied, or for somebody else.
    *
    * ```ts
    * const chat = await store.chats.create({ assistantId: "travel" });
@@ -130,15 +132,18 @@ export abstract class StoreSessions {
    *   { messageId: "m1", role: "user", type: "text", props: { content: "Oslo, please." } },
    *   { messageId: "m2", role: "assistant", type: "text", props: { content: "By train?" } },
    * ]);
-   * // The chat's id is its session's, since none was given; `store.findSession` finds that of any other.
-   * const { session } = await store.copySession(chat.chatId, { upToMessage: "m1" });
+   * const { session } = await store.copySession(await store.chats.sessionId(chat.chatId), { upToMessage: "m1" });
    * ```
    *
    * @throws {@link RunlogError} `not_found` when there is no such session, or no such message in its chat; `invalid_input` when
    * the root's context ends before the sequence, or both are given; `already_exists` when the name is taken.
    */
   async copySession(id: string, options: CopySession = {}): Promise<CopiedSession> {
-    const { session, instances } = await this.#handle.value("copySession", { id, options });
+    const given = fieldsOf(options, "the options");
+    for (const name of ["upToMessage", "createdBy"] as const)
+      if (name in given && typeof given[name] !== "string")
+        throw invalid(`\`${name}\` must be text, not ${shown(given[name])}; leave it out where there is none`);
+    const { session, instances } = await this.#handle.value("copySession", { id, options: given });
     return { session: sessionOf(session), instances };
   }
 

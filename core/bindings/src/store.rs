@@ -177,11 +177,7 @@ impl StoreObject {
         self.closed.set(true);
         self.unshare();
         // Objects that are dropped without an end are written as interrupted, in the thread that drops them.
-        let unfinished = self.unfinished.take();
-        let open: Vec<_> = unfinished
-            .iter()
-            .filter_map(|begun| begun.upgrade()?.leave())
-            .collect();
+        let open = self.leave_unfinished();
         let owns = self.owns;
         if !owns && open.is_empty() {
             return Ok(known(Ok::<_, Failure>(())));
@@ -194,8 +190,10 @@ impl StoreObject {
                 compactions.await;
                 retentions.await;
             }
+            // What was being begun when it was called.
+            let late = self.leave_unfinished();
             let closing = async move {
-                drop(open);
+                drop((open, late));
                 if owns {
                     shared.store.close().await?;
                 }
@@ -209,6 +207,13 @@ impl StoreObject {
             future: Box::pin(closing),
         }
         .into())
+    }
+
+    /// The objects that were begun and haven't ended, which are nobody's then.
+    fn leave_unfinished(&self) -> Vec<Box<dyn Send>> {
+        let unfinished = self.unfinished.take();
+        let begun = unfinished.iter().filter_map(Weak::upgrade);
+        begun.filter_map(|begun| begun.leave()).collect()
     }
 
     /// A token with which other threads of this process can attach to the store.

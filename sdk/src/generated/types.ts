@@ -321,6 +321,11 @@ export interface ChatRequest {
   error?: string;
   /** Anything else, as JSON. */
   metadata?: unknown;
+  /**
+   * The first and the last of the messages that its answer replaces, if it was begun to: they are deleted in the write
+   * that has its first message.
+   */
+  replaces?: [string, string];
   /** Its id. */
   requestId: string;
   /** The run that does its work. */
@@ -1107,15 +1112,16 @@ export interface NewMark {
 export interface NewRequest {
   /**
    * The message that its user saw as the chat's last one. If another one is, somebody else has written to the chat
-   * since, and the request isn't begun. Left out for whatever there is.
+   * since, and the request isn't begun. An empty id is none: the chat must have no message. Left out for whatever there
+   * is.
    */
   after?: string | undefined;
   /** The assistant it is for: the root of the call stack. */
   assistantId: string;
   /**
-   * The first of the messages that it replaces: this one and all behind it are deleted as it begins. So a user asks
-   * again in other words, or has a question answered anew. What their requests took stays; those that aren't over are
-   * dismissed.
+   * The first of the messages that it replaces: this one and all behind it are deleted in the write that saves what is
+   * there instead, the user's new message, or the first message of another answer: one that fails before it says
+   * anything leaves them. What their requests took stays; those that aren't over are dismissed as it begins.
    */
   replaces?: string | undefined;
   /** Its id; left out for a fresh one. */

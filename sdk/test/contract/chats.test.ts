@@ -44,6 +44,9 @@ describe.each(places)("chats $name", ({ fresh }) => {
     const ids = async () => (await chats.getMessages(chatId)).map((message) => message.messageId);
     await chats.withRequest(chatId, { assistantId: "a", message: asked("q1") }, answering("a1"));
     const again = { assistantId: "a", answers: "q1", replaces: "a1", after: "a1" };
+    const failing = chats.withRequest(chatId, again, () => Promise.reject(new Error("overloaded")));
+    await expect(failing).rejects.toThrow("overloaded");
+    expect(await ids()).toEqual(["q1", "a1"]);
     await chats.withRequest(chatId, again, answering("a2"));
     expect(await ids()).toEqual(["q1", "a2"]);
     // Another page has shown the answer that is gone.
@@ -56,6 +59,7 @@ describe.each(places)("chats $name", ({ fresh }) => {
     const requests = await chats.getRequests(chatId);
     expect(requests.map(({ answers, usage }) => [answers, usage])).toEqual([
       [undefined, { tokens: 7 }],
+      ["q1", undefined],
       ["q1", { tokens: 7 }],
       [undefined, { tokens: 7 }],
     ]);
@@ -122,6 +126,42 @@ describe.each(places)("chats $name", ({ fresh }) => {
     expect(await chats.countMessages(chatId)).toBe(2);
   });
 
+  test("of two first messages of a chat one is saved, and a copy is no larger and for nobody else because a value isn't there", async () => {
+    const store = await fresh();
+    const { chats } = store;
+    const { chatId } = await chats.create({ assistantId: "travel", createdBy: "ann" });
+    const message = { type: "text", props: { content: "Oslo?" } };
+    const pages = ["a", "b", "c"].map((page) => chats.beginRequest(chatId, { assistantId: page, message, after: null }));
+    const ended = await Promise.allSettled(pages);
+    expect(ended.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected", "rejected"]);
+    await failure(chats.saveMessages(chatId, [], { after: null }), "conflict");
+    const login = {} as { user?: string };
+    for (const options of [{ createdBy: login.user }, { createdBy: "" }, { createdBy: null }, { upToMessage: login.user }]) {
+      await failure(store.copySession(chatId, options as object), "invalid_input");
+    }
+    expect((await chats.list({ userId: "ann" })).total).toBe(1);
+  });
+
+  test("who lets go of a request of a deleted chat isn't told of that instead of what went wrong", async () => {
+    const { chats } = await fresh();
+    const { chatId } = await chats.create({ assistantId: "travel" });
+    const message = { type: "text", props: { content: "Oslo?" } };
+    const request = await chats.beginRequest(chatId, { assistantId: "a", message });
+    await request.send(text("By train?"));
+    await chats.delete(chatId);
+    await failure(request.finish("completed"), "not_found");
+    await chats.restore(chatId);
+    await request.finish("completed");
+    expect(await chats.countMessages(chatId)).toBe(2);
+    const other = await chats.beginRequest(chatId, { assistantId: "a", message });
+    await chats.delete(chatId);
+    await other.close();
+    await chats.restore(chatId);
+    const { items } = await chats.listRequests({ chatId });
+    expect(items.map(({ requestId }) => requestId)).toEqual([other.requestId]);
+    await expect.poll(async () => (await chats.listRequests({ unattended: true })).items.length).toBe(1);
+  });
+
   test("what is to be last, replaced or answered is not left open by a value that isn't there", async () => {
     const { chats } = await fresh();
     const { chatId } = await chats.create({ assistantId: "travel" });
@@ -134,7 +174,8 @@ describe.each(places)("chats $name", ({ fresh }) => {
     await failure(begin({ replaces: null }), "invalid_input");
     await failure(begin({ message: undefined, answers: none }), "invalid_input");
     await failure(begin({ answers: "q1" }), "invalid_input");
-    await failure(begin({ message: undefined }), "invalid_input");
+    expect((await failure(begin({ message: undefined }), "invalid_input")).message).toContain("`answers`");
+    await failure(begin({ requestId: "r1", message: { ...message, requestId: "r2" } }), "invalid_input");
     await failure(begin({ message: undefined, answers: "q1" }), "not_found");
     await failure(chats.saveMessages(chatId, [text("a")], { after: none }), "invalid_input");
     await failure(chats.saveMessages(chatId, [text("a")], { afterMessage: "q1" } as object), "invalid_input");

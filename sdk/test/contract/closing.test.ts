@@ -170,6 +170,18 @@ describe.each(places)("closing $name", ({ fresh }) => {
   });
 });
 
+test("a request that is being begun when the store is closed is interrupted, as one that was begun is", async () => {
+  const place = await lastingPlace();
+  let store = await place.open();
+  const { chatId } = await store.chats.create({ assistantId: "a" });
+  const message = { type: "text", props: {} };
+  const begun = store.chats.beginRequest(chatId, { assistantId: "a", message });
+  await Promise.all([begun, store.close()]);
+  store = await place.open();
+  expect((await store.chats.getRequests(chatId)).map(({ status }) => status)).toEqual(["interrupted"]);
+  await store.close();
+});
+
 test("retention, compaction and erasing that a store is closed beside end early, and tell what they did", async () => {
   const place = await lastingPlace();
   const store = await place.open();

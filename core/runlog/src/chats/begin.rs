@@ -24,7 +24,7 @@ pub struct NewRequest {
     /// The root's id in the call stack; `None` for a fresh one.
     pub stack_id: Option<String>,
     /// The message that its user saw as the chat's last one. If another one is, somebody else has written to the chat since, and
-    /// the request isn't begun. `None` for whatever there is.
+    /// the request isn't begun. An empty id is none: the chat must have no message. `None` for whatever there is.
     pub after: Option<String>,
     /// The first of the messages that it replaces: this one and all behind it are deleted in the write that saves what is there
     /// instead, the user's new message, or the first message of another answer: one that fails before it says anything leaves them.
@@ -68,8 +68,14 @@ impl Chats {
                 "a request begins with a message of role \"user\"",
             ));
         }
-        let of_message = message.request_id.take();
-        new.request_id = new.request_id.or(of_message);
+        if let Some(of_message) = message.request_id.take() {
+            let given = new.request_id.get_or_insert(of_message.clone());
+            if *given != of_message {
+                return Err(Error::invalid(format!(
+                    "the message is of request {of_message:?}, and the request is {given:?}; leave one of the ids out"
+                )));
+            }
+        }
         self.begin(chat_id, new, Asked::Anew(Box::new(message)))
             .await
     }

@@ -121,7 +121,7 @@ impl Chats {
     }
 
     /// As [`save_messages`](Self::save_messages), if the chat's last message is the one that the caller takes for it: of two
-    /// that answer it at the same time, one saves. The chat is folded, once.
+    /// that answer it at the same time, one saves. An empty id is none: the chat must have no message. The chat is folded, once.
     ///
     /// # Errors
     /// [`Conflict`](crate::ErrorKind::Conflict) when another message is the last one; nothing is saved then.
@@ -164,7 +164,7 @@ impl Chats {
             .into_iter()
             .map(|message| self.complete_message(message, &chat))
             .collect::<Result<Vec<ChatMessage>>>()?;
-        if messages.is_empty() && begun.request.is_none() {
+        if messages.is_empty() && begun.after.is_none() {
             return Ok(messages);
         }
         let is_next =

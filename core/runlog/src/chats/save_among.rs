@@ -147,15 +147,19 @@ fn check_last(fold: &ChatFold, after: Option<&str>) -> Result<()> {
     let all = MessageFilter::default();
     let last = fold.admitted(&all, None..None).next_back();
     let last = last.map(|(_, message)| message.message_id.as_str());
-    if last == Some(after) {
+    if last.unwrap_or_default() == after {
         return Ok(());
     }
     let last = last.map_or_else(
         || "the chat has no message".to_owned(),
         |last| format!("the chat's last message is {last:?}"),
     );
+    let wanted = match after {
+        "" => "and it was to have none".to_owned(),
+        after => format!("not {after:?}"),
+    };
     let message = format!(
-        "{last}, not {after:?}: it was written to meanwhile; read it again, and decide by what is there"
+        "{last}, {wanted}: it was written to meanwhile; read it again, and decide by what is there"
     );
     Err(Error::new(ErrorKind::Conflict, message))
 }

@@ -8,7 +8,7 @@ use runlog_model::{
 
 use super::store::Chats;
 use crate::{
-    Result, Store,
+    Error, ErrorKind, Result, Store,
     kernel::{
         catalog::CATALOG_STREAM,
         records::{append, chat_stream},
@@ -53,6 +53,12 @@ impl Chats {
         part: Of<'_>,
         decide: &mut (dyn FnMut(&ChatFold) -> Result<Vec<ChatEvent>> + Send),
     ) -> Result<()> {
+        if self.store.backend().is_read_only() {
+            return Err(Error::new(
+                ErrorKind::ReadOnly,
+                "the store is open for reading only; open it for writing to change it",
+            ));
+        }
         let mut attempts = self.store.attempts(chat_stream(session)).await;
         loop {
             self.store.shared.catalog.check_live(session).await?;

@@ -150,8 +150,8 @@ impl Store {
             .await?;
         let mut session = self.copy_of(&original, options);
         session.check()?;
-        if options.created_by.is_some() {
-            check_owner(&session, source)?;
+        if let Some(user) = &options.created_by {
+            check_owner(&session, source, user)?;
         }
         let lasts = self.lasts_at(&instances, cut.as_ref()).await?;
         let copied = self.copies_of(&instances, &lasts, cut.as_ref(), session.id);
@@ -406,7 +406,12 @@ impl Store {
 }
 
 /// Refuses an owner that a chat can't have, and one of a session that is no chat.
-fn check_owner(copy: &Session, source: SessionId) -> Result<()> {
+fn check_owner(copy: &Session, source: SessionId, user: &str) -> Result<()> {
+    if user.is_empty() {
+        return Err(Error::invalid(
+            "the user whose copy it is has no id; give it, or leave `created_by` out",
+        ));
+    }
     if copy.chat.is_none() {
         return Err(Error::invalid(format!(
             "session {source} is no chat, so that its copy is nobody's; leave `created_by` out"
