@@ -56,6 +56,29 @@ test("a run is there by itself when its file is opened, with those that it spawn
   await close();
 });
 
+test("what was said in a chat has its own time, not that at which the file is opened", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "runlog-chat-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const store = await open(join(folder, "store"));
+  const { chatId } = await store.chats.create({ assistantId: "travel" });
+  const createdAt = new Date(2026, 0, 5, 12, 34, 56, 789);
+  const message = { type: "text", props: { content: "Oslo?" }, createdAtMs: createdAt.getTime() };
+  const request = await store.chats.beginRequest(chatId, { assistantId: "travel", message });
+  await request.send({ role: "assistant", type: "text", props: { content: "By train." }, createdAtMs: createdAt.getTime() + 1000 });
+  await request.finish("completed");
+  await store.close();
+  const file = join(folder, "chat.html");
+  await runlog(path, "--store", join(folder, "store"), "export", "--html", chatId, "--output", file);
+  const { page, told, close } = await app.open(pathToFileURL(file).href);
+  await expect.poll(async () => (await lines(page)).join("\n")).toContain("By train.");
+  await page.getByRole("tab", { name: "events" }).click();
+  const events = page.locator("#view");
+  await expect.poll(() => events.innerText()).toContain("2026-01-05 12:34:56.789");
+  await expect.poll(() => events.innerText()).toContain("2026-01-05 12:34:57.789");
+  expect(told).toEqual([]);
+  await close();
+});
+
 test("a call that a fork shares has the result that each of the two gave it", async () => {
   const folder = await mkdtemp(join(tmpdir(), "runlog-forked-"));
   onTestFinished(() => rm(folder, { recursive: true }));

@@ -55,7 +55,7 @@ export class Api {
     const turn = (this.#turn += 1);
     await this.#ready;
     const source = await openGiven(name, files);
-    const index = new LogIndex();
+    const index = new LogIndex(source.isImported);
     try {
       const total = await source.count();
       const mark = await markOf(source, total);

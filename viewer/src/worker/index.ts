@@ -1,7 +1,7 @@
 import { type EventHeads, HeadFlag, type HeadsPage, NO_VALUE } from "runlog";
 
 import { type Answer, Answers, type When, idOf } from "./answers.js";
-import { inheritChat, takeOfChat, takeRequest } from "./chats.js";
+import { inheritChat, takeOfChat, takeRequest, timeInChat } from "./chats.js";
 import { failureIn, jsonOf, statusInChat, wordsOf } from "./content.js";
 import { inherited } from "./entries.js";
 import { Kind, isOfChat, isOfFlow, isOfRun } from "./kinds.js";
@@ -33,6 +33,8 @@ export class LogIndex {
   readonly words = new Map<number, string>();
   /** Streams by their number, from 1: what a fork names its parent by. */
   readonly #streams: string[] = [""];
+
+  constructor(private readonly isImported = false) {}
 
   /** Takes in a page of heads, with the tools that results in it name, as `namedTools` has read them. */
   add({ events, others }: HeadsPage, named: NamedTools = new Map()): void {
@@ -331,15 +333,14 @@ export class LogIndex {
     const lane = this.#chatLane(record.stream);
     // Messages may be long, and have no status.
     const json = record.redacted || record.kind < Kind.ChatStep ? {} : jsonOf(utf8.decode(record.payload));
-    const status = statusInChat(record.kind, json);
-    const hasFailed = status === "failed";
+    const hasFailed = statusInChat(record.kind, json) === "failed";
     // A request fails by its step.
     if (hasFailed && record.kind !== Kind.ChatRequest) lane.errors += 1;
     if (record.kind === Kind.ChatRequest) takeRequest(lane, json);
-    const row = this.#row(record, lane.index, record.timeMs, { flags: hasFailed ? Flag.Error : 0 });
-    takeOfChat(lane, record, row);
-    if (Number.isNaN(lane.firstTime)) lane.firstTime = record.timeMs;
-    lane.lastTime = record.timeMs;
+    const time = this.isImported ? timeInChat(record) : record.timeMs;
+    takeOfChat(lane, record, this.#row(record, lane.index, time, { flags: hasFailed ? Flag.Error : 0 }));
+    if (Number.isNaN(lane.firstTime)) lane.firstTime = time;
+    lane.lastTime = time;
   }
 
   /** The lane of the chat of a session, whose stream it is in. */
