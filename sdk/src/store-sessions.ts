@@ -150,7 +150,8 @@ export abstract class StoreSessions {
   /**
    * Deletes the events of a session's root instance after a sequence. What its sub-agents, and theirs, wrote behind the first
    * of these goes too, by the order of the log. Resolves to the number of events that were deleted, those of sub-agents
-   * included. Its chat isn't changed, whose messages are deleted one by one (`store.chats.deleteMessages`). Durable when it resolves;
+   * included. Its chat isn't changed, whose messages are replaced ({@link NewRequest}) or deleted by themselves. A run at work
+   * in it goes on behind what is left. Durable when it resolves;
    * copies of the session keep what they share.
    *
    * @throws {@link RunlogError} `not_found` when there is no such session, or it has no instance; `invalid_input` when
@@ -158,6 +159,16 @@ export abstract class StoreSessions {
    */
   async truncateSession(id: string, afterSequence: number): Promise<number> {
     return await this.#handle.value("truncateSession", { id, afterSequence });
+  }
+
+  /**
+   * How far a session's agents were when a message of its chat was saved: the last sequence that the context of its root had then, which
+   * {@link truncateSession} takes. Of an answer it is that at the beginning of what came next; 0 where the root had written nothing.
+   *
+   * @throws {@link RunlogError} `not_found` when there is no such session, its chat has no such message, or it has no instance.
+   */
+  async sequenceAtMessage(id: string, messageId: string): Promise<number> {
+    return await this.#handle.value("sequenceAtMessage", { id, messageId });
   }
 
   /**

@@ -55,6 +55,8 @@ calls! {
         change(Key::All, async move { store.copy_session(id, &options).await });
     truncateSession { id: SessionId, after_sequence: u64 } -> u64 =>
         change(Key::All, async move { store.truncate_session(id, after_sequence).await });
+    sequenceAtMessage { id: SessionId, message_id: String } -> u64 =>
+        of.read(async move { store.sequence_at_message(id, &message_id).await });
     createInstance(new: NewInstance) -> AgentInstance => {
         let is_named = new.id.is_some();
         let created = async move { store.create_instance_with(new).await };

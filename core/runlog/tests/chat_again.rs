@@ -424,6 +424,8 @@ fn a_copy_has_what_was_answered_anew_with_ids_of_its_own(store: &Store) {
         begun.finish(RequestEnd::Completed).unwrap();
         assert_eq!(ids(store, &copy)[..3], of_copy[..3]);
         assert_eq!(ids(store, &copy)[3..], [format!("in {copy}")]);
+        let requests = chats.get_requests(&copy).unwrap();
+        assert_eq!(requests.iter().filter(|it| !it.is_copied).count(), 1);
     }
     assert_eq!(ids(store, "c"), ["q1", "a1", "q2", "a3"]);
 }
@@ -465,6 +467,10 @@ fn a_copy_up_to_a_point_before_has_the_old_answer(store: &Store) {
         };
         messages.into_iter().map(content).collect::<Vec<_>>()
     };
+    let at = |message: &str| store.sequence_at_message(session, message).unwrap();
+    assert_eq!((at("q1"), at("q4"), at("a4")), (0, 2, 3));
+    let missing = store.sequence_at_message(session, "q2").unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::NotFound);
     assert_eq!(texts(point), ["q1", "a1", "q2", "a2"]);
     assert_eq!(texts(point + 1), ["q1", "a1", "q2", "a3"]);
     assert_eq!(texts(last), ["q1", "a1", "q4", "a4"]);

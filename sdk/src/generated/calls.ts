@@ -291,6 +291,10 @@ export interface StoreCalls {
     afterSequence: number;
     id: SessionId;
   }; value: number };
+  sequenceAtMessage: { args: {
+    id: SessionId;
+    messageId: string;
+  }; value: number };
   createInstance: { args: NewInstance; value: AgentInstance };
   getInstance: { args: {
     id: InstanceId;

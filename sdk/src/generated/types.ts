@@ -319,6 +319,8 @@ export interface ChatRequest {
   createdAtMs: number;
   /** Why it failed. */
   error?: string;
+  /** Whether the chat has it of the one that it is a copy of, where it was worked on: what it took is counted there. */
+  isCopied?: boolean;
   /** Anything else, as JSON. */
   metadata?: unknown;
   /**

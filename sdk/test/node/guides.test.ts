@@ -23,9 +23,10 @@ const STORIES = {
   chat: {
     "ask.mjs": "docs/guides/build-a-chat.md 1",
     "again.mjs": "docs/guides/build-a-chat.md 2",
-    "page.mjs": "docs/guides/build-a-chat.md 3",
-    "crash.mjs": "docs/guides/build-a-chat.md 4",
-    "forget.mjs": "docs/guides/build-a-chat.md 5",
+    "agent.mjs": "docs/guides/build-a-chat.md 3",
+    "page.mjs": "docs/guides/build-a-chat.md 4",
+    "crash.mjs": "docs/guides/build-a-chat.md 5",
+    "forget.mjs": "docs/guides/build-a-chat.md 6",
   },
 };
 
@@ -185,6 +186,8 @@ test("the programs of the guide ask, answer anew, fork, show, go on after a cras
   expect(await said("chat", "again.mjs")).toBe(`conflict\n2\n${turn("How do I get to Bergen?", "By train and ship.")}1006 tokens\n`);
   expect(await said("chat", "page.mjs")).toBe("Oslo,Oslo, by ship\nOslo 2 undefined\n");
 
+  expect(await said("chat", "agent.mjs")).toBe("user Plan my trip.\nassistant 1 messages read.\ncompleted\ncompleted\n");
+
   // One that dies with a step begun and flushed, and one before it had begun anything.
   layOut(application.folderOf("chat"), {
     "left.mjs": `
@@ -201,5 +204,5 @@ test("the programs of the guide ask, answer anew, fork, show, go on after a cras
   expect(await start("chat", "left.mjs").ended).toMatchObject({ signal: "SIGKILL" });
   expect(await said("chat", "crash.mjs")).toBe("trip running dismissed\ntrip running restart\n");
   expect(await said("chat", "crash.mjs")).toBe("");
-  expect(await said("chat", "forget.mjs")).toBe("2 chats, true\ntrue 0\n");
+  expect(await said("chat", "forget.mjs")).toBe("3 chats, true\ntrue 0\n");
 });

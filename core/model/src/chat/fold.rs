@@ -364,6 +364,7 @@ impl ChatFold {
                 if let Some(record) = &mut record {
                     record.request_id.clone_from(&request_id);
                     chat_id.clone_into(&mut record.chat_id);
+                    record.is_copied = true;
                     record.answers.as_mut().map(renew);
                     if let Some((first, last)) = &mut record.replaces {
                         renew(first);

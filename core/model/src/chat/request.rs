@@ -65,6 +65,9 @@ pub struct ChatRequest {
     /// its first message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<(String, String)>,
+    /// Whether the chat has it of the one that it is a copy of, where it was worked on: what it took is counted there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_copied: bool,
     /// The run that does its work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,

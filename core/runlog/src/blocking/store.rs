@@ -340,6 +340,9 @@ waiting! {
     /// many events were deleted, those of sub-agents included.
     fn truncate_session(&self, session: SessionId, after_sequence: u64) -> Result<u64>;
 
+    /// How far a session's agents were when a message of its chat was saved: the last sequence that the root's context had then.
+    fn sequence_at_message(&self, session: SessionId, message_id: &str) -> Result<u64>;
+
     /// Writes a batch of entries, with the session and the instances that it creates, atomically. Durable when it returns.
     fn write_entries(&self, batch: &EntryBatch) -> Result<()>;
 

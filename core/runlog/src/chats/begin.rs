@@ -203,6 +203,7 @@ impl Chats {
             error: None,
             answers: None,
             replaces: None,
+            is_copied: false,
             run_id: None,
             usage: None,
             metadata: None,

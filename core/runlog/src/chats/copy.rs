@@ -178,6 +178,7 @@ fn of_message_end(
             chat_id: chat_id.to_owned(),
             answers: request.answers.as_deref().map(|id| id_in_copy(copy.0, id)),
             replaces: None,
+            is_copied: true,
             status: RequestStatus::Dismissed,
             updated_at_ms: now_ms,
             // What was said of it isn't the copy's.

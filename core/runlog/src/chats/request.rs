@@ -114,6 +114,7 @@ impl Chats {
         let request = match fold.request(&step.request_id) {
             Some(request) => ChatRequest {
                 status: RequestStatus::Running,
+                is_copied: false,
                 ..request.clone()
             },
             // Its steps were saved without a request.

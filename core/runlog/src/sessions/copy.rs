@@ -312,7 +312,7 @@ impl Store {
     }
 
     /// The last sequence to copy of each instance's context.
-    async fn lasts_at(
+    pub(super) async fn lasts_at(
         &self,
         instances: &[AgentInstance],
         cut: Option<&Cut>,

@@ -89,7 +89,7 @@ impl Store {
     }
 
     /// The cut at a message of the session's chat.
-    async fn cut_at_message(&self, session: SessionId, message_id: &str) -> Result<Cut> {
+    pub(super) async fn cut_at_message(&self, session: SessionId, message_id: &str) -> Result<Cut> {
         let (end, saved, next) = self.chat_end_at(session, message_id).await?;
         let Record {
             time_ms, position, ..

@@ -35,6 +35,20 @@ impl Store {
         Ok(of_root + below.into_inner())
     }
 
+    /// How far a session's agents were when a message of its chat was saved: the last sequence that the root's context had then, to
+    /// [truncate](Self::truncate_session) the session after. Of an answer it is that at the beginning of what came next. 0 where the root had
+    /// written nothing.
+    ///
+    /// # Errors
+    /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such session, its chat has no such message, or it has no instance.
+    pub async fn sequence_at_message(&self, session: SessionId, message_id: &str) -> Result<u64> {
+        let cut = self.cut_at_message(session, message_id).await?;
+        let root = self.root_instance(session).await?;
+        let id = root.id;
+        let lasts = self.lasts_at(&[root], Some(&cut)).await?;
+        Ok(lasts.get(&id).map_or(0, |written| written.last.0))
+    }
+
     /// The operations that delete what belongs to the events after a sequence of a session's root instance: the events
     /// that its sub-agents wrote since, which are counted in `below`, and the asides.
     async fn along_to_truncate(
