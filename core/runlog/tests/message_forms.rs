@@ -374,6 +374,18 @@ fn malformed_calls_are_refused_with_what_is_wrong_and_where(store: &Store) {
             "the call_id of a function_call item is empty",
         ),
         (
+            r#"{"type":"function_call","call_id":"c","name":"f","arguments":{}}"#,
+            "the `arguments` of a function_call item must be text",
+        ),
+        (
+            r#"{"type":"function_call","call_id":"c","name":"f"}"#,
+            "the `arguments` of a function_call item must be text",
+        ),
+        (
+            r#"{"type":"custom_tool_call","call_id":"c","name":"f","input":{"a":1}}"#,
+            "the `input` of a custom_tool_call item must be text",
+        ),
+        (
             r#"{"type":"computer_call","call_id":"c","action":{}}"#,
             "by its type, \"computer_call\", it is none of the items",
         ),
