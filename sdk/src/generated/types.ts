@@ -1840,8 +1840,12 @@ export interface StackLevel {
 export interface StartAgent {
   /** The agent, by its name in the session's project. */
   agentName: string;
+  /** Anything else about its run, as JSON. */
+  metadata?: unknown | undefined;
   /** Where it works; in a new session of no project when left out. */
   place?: StartPlace | undefined;
+  /** The id of its run, where the caller has one already, by which it is known before it begins; else a fresh one. */
+  runId?: RunId | undefined;
   /** What it is to do: its first user message, or the next one of a context that is there. */
   task: string;
   /** How long it may work, in place of its definition's default. Milliseconds in JSON. */

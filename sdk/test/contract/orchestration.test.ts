@@ -46,6 +46,26 @@ describe.each(places)("agents $name", ({ fresh }) => {
     expect((await context.getRawMessages())[0]?.json).toBe(forms.gemini[2]);
   });
 
+  test("are started under an id that is known before, and with whose they are", async () => {
+    const store = await fresh();
+    const sinks = new Map<string, string[]>();
+    const orchestrator = await world(store, {
+      lead: async ({ run }) => {
+        sinks.get(run.id)?.push("Hello");
+        return "Hello";
+      },
+    });
+    const runId = await store.newId();
+    sinks.set(runId, []);
+    const start = { agentName: "lead", task: "Greet.", runId, metadata: { user: "ann" } };
+    const started = await Promise.allSettled([orchestrator.start(start), orchestrator.start(start)]);
+    expect(started.map(({ status }) => status)).toEqual(["fulfilled", "rejected"]);
+    await expect.poll(async () => (await store.runs.get(runId))?.status).toBe("completed");
+    await failure(orchestrator.start(start), "already_exists");
+    expect(await store.runs.get(runId)).toMatchObject({ agentId: "lead", metadata: { user: "ann" } });
+    expect(sinks.get(runId)).toEqual(["Hello"]);
+  });
+
   test("begin no work of a tool whose result they couldn't record, as once they are stopped", async () => {
     const store = await fresh();
     const call = (id: string) => ({ id, type: "function", function: { name: "pay", arguments: "{}" } }) as const;

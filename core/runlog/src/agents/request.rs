@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use runlog_model::{
-    AgentDefinition, InstanceId, Run, RunId, RunStatus, SessionId, StopKind, ToolStyle, max_steps,
-    read_value,
+    AgentDefinition, InstanceId, RawJson, Run, RunId, RunStatus, SessionId, StopKind, ToolStyle,
+    max_steps, read_value,
 };
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
@@ -254,6 +254,12 @@ pub struct StartAgent {
     )]
     #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
     pub timeout: Option<Duration>,
+    /// The id of its run, where the caller has one already, by which it is known before it begins; else a fresh one.
+    #[serde(default)]
+    pub run_id: Option<RunId>,
+    /// Anything else about its run, as JSON.
+    #[serde(default)]
+    pub metadata: Option<RawJson>,
 }
 
 /// Where an agent starts to work.
@@ -284,6 +290,8 @@ impl StartAgent {
             task: task.into(),
             place,
             timeout: None,
+            run_id: None,
+            metadata: None,
         }
     }
 

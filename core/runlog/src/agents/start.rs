@@ -10,7 +10,7 @@ use super::{
     create::first_messages,
 };
 use crate::{
-    Error, Result,
+    Error, ErrorKind, Result,
     agents::inner::Inner,
     kernel::new_session::NewInstance,
     runs::{Continuation, NewRun, ResumeExtras, ResumeOptions, RunPlace},
@@ -30,6 +30,8 @@ impl Inner {
             task,
             place,
             timeout,
+            run_id,
+            metadata,
         } = start;
         let project = self.project_of(&place).await?;
         let (definition, executor) = self.agent(project.as_deref(), &agent_name).await?;
@@ -53,13 +55,18 @@ impl Inner {
             .iter()
             .map(|message| message.to_json_in(style))
             .collect::<Result<_>>()?;
-        let id = RunId(self.store.backend().new_id());
+        if let Some(id) = run_id.filter(|id| self.is_arriving(*id)) {
+            let message = format!("run {id} is just being started; give another id, or none");
+            return Err(Error::new(ErrorKind::AlreadyExists, message));
+        }
+        let id = run_id.unwrap_or_else(|| RunId(self.store.backend().new_id()));
         let _arriving = self.starting(vec![id]);
         let new = NewRun {
             id: Some(id),
             agent_id: Some(definition.name.clone()),
             project,
             max_steps: definition.max_steps,
+            metadata,
             messages,
             ..NewRun::at(place)
         };

@@ -10,8 +10,7 @@ impl Runs {
     /// memory only, because only one process writes a store.
     pub(super) async fn enter(&self, session: SessionId, instance: InstanceId) -> Result<Entering> {
         let taken = |what: String| {
-            let instead =
-                "wait until it is over, work in another context, or ask for it with `concurrent`";
+            let instead = "wait until it is over, work in another context, or, for a run that you record yourself, ask for it with `concurrent`";
             Error::new(
                 ErrorKind::WrongStatus,
                 format!("{what} in the context of instance {instance}; {instead}"),
