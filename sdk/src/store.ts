@@ -344,7 +344,8 @@ export class Store extends StoreSessions implements AsyncDisposable {
 
   /**
    * Everything that the store has, or that it has of some sessions and runs, as JSON lines: what `runlog export` writes, byte
-   * for byte, in pieces of about 256 KiB. It is as the store was when the first piece was read.
+   * for byte, in pieces of about 256 KiB. It is as the store was when the first piece was read. A session that was deleted is named by its
+   * whole id.
    *
    * Of a damaged store `skipDamaged` writes what can be read. A line `{"runlog":"lost",…}` stands for the records of a stream that
    * can't be, with their sequences; {@link exportTo} tells them too, and an import names what it leaves out for them.

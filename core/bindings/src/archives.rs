@@ -172,7 +172,12 @@ impl GivenWhat {
         }
         let mut chosen = Vec::new();
         for text in self.sessions.into_iter().flatten() {
-            chosen.push(store.find_session(&text).await?.id);
+            // One that was deleted is named by its whole id.
+            let id = match text.parse() {
+                Ok(id) => id,
+                Err(_) => store.find_session(&text).await?.id,
+            };
+            chosen.push(id);
         }
         for text in self.runs.into_iter().flatten() {
             let id: RunId = text

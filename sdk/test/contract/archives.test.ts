@@ -38,6 +38,23 @@ async function fill(store: Store): Promise<{ chatId: string; runId: string; sess
 }
 
 describe.each(places)("archives $name", ({ fresh: freshStore }) => {
+  test("a chat that was deleted is exported by the id of its session, and comes back as one that was deleted", async () => {
+    const store = await freshStore();
+    const { chatId } = await fill(store);
+    const sessionId = await store.chats.sessionId(chatId);
+    await store.chats.delete(chatId);
+    const bytes = await bytesOf(store.export({ sessions: [sessionId] }));
+    expect(bytes.toString()).toContain("é");
+    await failure(bytesOf(store.export({ sessions: [chatId] })), "not_found");
+    await failure(bytesOf(store.export({ sessions: [await store.newId()] })), "not_found");
+    const other = await empty();
+    await other.import(bytes);
+    expect((await other.chats.list()).total).toBe(0);
+    expect((await other.chats.list({ deleted: true })).items.map((chat) => chat.chatId)).toEqual([chatId]);
+    await other.chats.restore(chatId);
+    expect(await other.chats.countMessages(chatId)).toBe(1);
+  });
+
   test("a store comes back from its export, by bytes and by file", async () => {
     const store = await freshStore();
     const { runId, sessionId } = await fill(store);
