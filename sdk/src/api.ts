@@ -81,11 +81,11 @@ export type { EndedAgent, SpawnOptions, Spawned, SpawnedAgent } from "./spawned.
 export type { FlowRun, Flows, ResumedFlow } from "./flows.js";
 export type { Playback } from "./playback.js";
 export type * from "./flow-types.js";
-export type { Chats, ResumeChatOptions } from "./chats.js";
+export type { Chats } from "./chats.js";
 export type { NewRequest, RequestOptions, SaveMessagesOptions, UserMessage } from "./new-request.js";
 export type { Resumption } from "./resumption.js";
 export type { RequestBuffer, RequestEnd, RequestFailed, Space } from "./request.js";
-export type { ChatList, NewChat, NewChatMessage, NewStep } from "./chat-types.js";
+export type { ChatList, NewChat, NewChatMessage, NewStep, ResumeChatOptions } from "./chat-types.js";
 export type { Updates } from "./updates.js";
 export type {
   AgentDefinition,
@@ -134,6 +134,7 @@ export type {
   ListSessions,
   ListMessages,
   ListRequests,
+  SearchMessages,
   ListSteps,
   ListToolCalls,
   LostRecords,

@@ -1,3 +1,5 @@
+import { fieldsOf } from "./checks.js";
+import { invalid } from "./error.js";
 import type {
   Chat,
   ChatList as ToldList,
@@ -31,4 +33,22 @@ export type ChatList = Page<Chat> &
 /** A list with the names that it has here. @internal */
 export function chatListOf({ pagesize: pageSize, pagecount: pageCount, ...list }: ToldList): ChatList {
   return { ...list, pageSize, pageCount };
+}
+
+/** Which of a chat's interrupted requests to resume. */
+export interface ResumeChatOptions {
+  /** This one; left out, the last one. */
+  requestId?: string | undefined;
+}
+
+/**
+ * Refuses a user that isn't known, as when a login is missing: everybody's would be found.
+ *
+ * @internal
+ */
+export function checkUsers(filter: { visibleTo?: string | undefined; userId?: string | undefined }, found: string): void {
+  const given = fieldsOf(filter, "a filter");
+  for (const name of ["visibleTo", "userId"] as const)
+    if (name in given && (given[name] ?? undefined) === undefined)
+      throw invalid(`\`${name}\` is ${String(given[name])}, with which everybody's ${found}; give it, or leave it out where that is meant`);
 }

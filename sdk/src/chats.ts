@@ -1,10 +1,4 @@
-import {
-  type ChatList,
-  type NewChat,
-  type NewChatMessage,
-  type NewStep,
-  chatListOf,
-} from "./chat-types.js";
+import { type ChatList, type NewChat, type NewChatMessage, type NewStep, type ResumeChatOptions, chatListOf, checkUsers } from "./chat-types.js";
 import { fieldsOf, listOf, objectOf, optionsOf } from "./checks.js";
 import { invalid, withKnownFields } from "./error.js";
 import type { StoreCalls } from "./generated/calls.js";
@@ -18,6 +12,7 @@ import type {
   ListRequests,
   ListSteps,
   MessageFilter,
+  SearchMessages,
   Step,
   UnfinishedRequest,
 } from "./generated/types.js";
@@ -122,11 +117,7 @@ export class Chats {
    * or `userId` that is `undefined`.
    */
   async list(filter: ChatFilter = {}): Promise<ChatList> {
-    // Of somebody who isn't known, as when a login is missing, it would be everybody's.
-    const given = fieldsOf(filter, "a filter");
-    for (const name of ["visibleTo", "userId"] as const)
-      if (name in given && (given[name] ?? undefined) === undefined)
-        throw invalid(`\`${name}\` is ${String(given[name])}, with which everybody's chats would be listed; give it, or leave it out where that is meant`);
+    checkUsers(filter, "chats would be listed");
     return chatListOf(await this.#handle.value("listChats", filter));
   }
 
@@ -235,6 +226,27 @@ export class Chats {
    */
   async getRequest(requestId: string): Promise<ChatRequest | undefined> {
     return await this.#handle.value("getRequest", { requestId });
+  }
+
+  /**
+   * One page of the messages that have a text in their `props`, in any case: those of the chat that was made last first, and of each chat
+   * the newest first. Messages are as they are now; deleted ones and those of deleted chats aren't found. A page may have fewer than `limit`,
+   * or none, and yet have a `next`, since it ends after 10,000 messages that it looked at.
+   *
+   * @throws {@link RunlogError} `invalid_input` for no text, a cursor of another search, teams of nobody, or a `visibleTo` or `userId` that is
+   * `undefined`; `not_found` when there is no such chat.
+   *
+   * @example
+   * ```ts
+   * const search = { text: "oslo", visibleTo: "user123", teams: ["sales"] };
+   * let page = await store.chats.searchMessages(search);
+   * for (const { chatId, messageId } of page.items) console.log(chatId, messageId);
+   * if (page.next) page = await store.chats.searchMessages({ ...search, cursor: page.next });
+   * ```
+   */
+  async searchMessages(search: SearchMessages): Promise<Page<ChatMessage>> {
+    checkUsers(search, "messages would be found");
+    return await this.#handle.value("searchMessages", search);
   }
 
   /**
@@ -484,10 +496,4 @@ export class Chats {
   async importAgentHistory(lines: string): Promise<ImportReport> {
     return await this.#handle.value("importAgentHistory", { lines });
   }
-}
-
-/** Which of a chat's interrupted requests to resume. */
-export interface ResumeChatOptions {
-  /** This one; left out, the last one. */
-  requestId?: string | undefined;
 }

@@ -225,6 +225,9 @@ fn chats_have_messages_and_steps() {
         recorded.chat
     ));
     assert_eq!(none["items"], json!([]));
+    let hits = server.json("/v1/messages?text=HELLO&limit=5");
+    assert_eq!(hits["items"][0]["chat_id"], json!(recorded.chat));
+    server.get("/v1/messages").problem(400, "invalid_input");
     let steps = server.json(&format!("/v1/chats/{}/steps?type=llm", recorded.chat));
     assert_eq!(steps["items"][0]["input"], json!({"a": 1}));
     server

@@ -7,7 +7,7 @@ use runlog::{
     chats::{
         Chat, ChatFilter, ChatList, ChatMessage, ChatRequest, ImportOptions, ImportReport,
         ListMessages, ListRequests, ListSteps, MessageFilter, NewRequest, ResumeAction, Resumption,
-        StackLevel, Step, Table, UnfinishedRequest,
+        SearchMessages, StackLevel, Step, Table, UnfinishedRequest,
     },
 };
 use serde::Serialize;
@@ -111,6 +111,8 @@ calls! {
         of.read(async move { chats.list_messages(&chat_id, &filter).await });
     countChatMessages { chat_id: String, #[serde(default)] filter: MessageFilter } -> usize =>
         of.read(async move { chats.count_messages(&chat_id, &filter).await });
+    searchMessages(search: SearchMessages) -> Page<ChatMessage> =>
+        of.read(async move { chats.search_messages(&search).await });
     // A lookup by id only may have to search every chat.
     updateMessage { message_id: String, updates: GivenUpdates<ChatMessage> } -> ChatMessage =>
         of.change(Key::in_some_chat(&message_id), async move { chats.update_message(&message_id, &updates.updates).await });

@@ -86,6 +86,7 @@ import type {
   RunId,
   RunMessageHead,
   RunSummary,
+  SearchMessages,
   Session,
   SessionId,
   SessionStatus,
@@ -400,6 +401,7 @@ export interface StoreCalls {
     chatId: string;
     filter?: MessageFilter | undefined;
   }; value: number };
+  searchMessages: { args: SearchMessages; value: Page<ChatMessage> };
   updateMessage: { args: {
     messageId: string;
     updates: Updates<ChatMessage>;

@@ -1738,6 +1738,26 @@ export interface RunningNode {
   sessionId?: string;
 }
 
+/** What to look for in the messages of chats, and in which chats. All that is given must fit. */
+export interface SearchMessages {
+  /** Only in this chat; left out, all. */
+  chatId?: string | undefined;
+  /** Where to go on: what the page before said comes next. */
+  cursor?: string | undefined;
+  /** At most so many. 20 when left out. */
+  limit?: number | undefined;
+  /** The teams of the user of `visibleTo`. */
+  teams?: readonly string[] | undefined;
+  /** Only in chats of this tenant. */
+  tenantId?: string | undefined;
+  /** The text that a message has, in any string of its `props`. Case doesn't matter. */
+  text: string;
+  /** Only in chats that this user made. */
+  userId?: string | undefined;
+  /** Only in chats that this user may see, as `ChatFilter.visibleTo`. */
+  visibleTo?: string | undefined;
+}
+
 /** One conversation or task, with the agent instances that worked on it. */
 export interface Session {
   /** What it has as a chat; `Chat` is the whole view. */

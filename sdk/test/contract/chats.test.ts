@@ -1,4 +1,4 @@
-import type { ChatFilter, ListRequests, RequestBuffer } from "#runlog";
+import type { ChatFilter, ListRequests, RequestBuffer, SearchMessages } from "#runlog";
 import { lastingPlace, places } from "#places";
 import { describe, expect, test } from "vitest";
 
@@ -64,6 +64,28 @@ describe.each(places)("chats $name", ({ fresh }) => {
       [undefined, { tokens: 7 }],
     ]);
     await failure(chats.getRequests("else"), "not_found");
+  });
+
+  test("messages are found by what they say, of whom one may see, page by page", async () => {
+    const { chats } = await fresh();
+    const made = async (createdBy: string, says: string[]) => {
+      const { chatId } = await chats.create({ assistantId: "travel", createdBy });
+      await chats.saveMessages(chatId, says.map(text));
+      return chatId;
+    };
+    const ann = await made("ann", ["Oslo?", "Bergen?", "OSLO!"]);
+    const bob = await made("bob", ["oslo"]);
+    const found = async (search: SearchMessages) => (await chats.searchMessages(search)).items.map((each) => [each.chatId, each.props.content]);
+    expect(await found({ text: "oslo" })).toEqual([[bob, "oslo"], [ann, "OSLO!"], [ann, "Oslo?"]]);
+    expect(await found({ text: "oslo", visibleTo: "ann" })).toEqual([[ann, "OSLO!"], [ann, "Oslo?"]]);
+    expect(await found({ text: "oslo", chatId: bob, userId: "ann" })).toEqual([]);
+    const first = await chats.searchMessages({ text: "oslo", limit: 2 });
+    expect([first.items.length, first.next === undefined]).toEqual([2, false]);
+    expect(await found({ text: "oslo", limit: 2, cursor: first.next })).toEqual([[ann, "Oslo?"]]);
+    const { user } = {} as { user?: string };
+    expect((await failure(chats.searchMessages({ text: "oslo", visibleTo: user }), "invalid_input")).message).toContain("everybody's messages");
+    await failure(chats.searchMessages({ text: "" }), "invalid_input");
+    await failure(chats.searchMessages({ text: "oslo", cursor: "x" }), "invalid_input");
   });
 
   test("a chat is followed from how it is to its end, and what happens in others wakes nobody", async () => {

@@ -104,6 +104,13 @@ const TRIALS: Record<string, Trial> = {
     after: "console.log((await store.listSessions()).items.length);",
     says: "1\n",
   },
+  "chats.ts: searchMessages": {
+    before: `
+      await store.chats.create({ chatId: "c1", assistantId: "travel", createdBy: "user123" });
+      await store.chats.saveMessages("c1", [{ messageId: "m1", role: "user", type: "text", props: { content: "Oslo, please." } }]);
+    `,
+    says: "c1 m1\n",
+  },
   "chats.ts: follow": {
     before: `
       const chat = await store.chats.create({ assistantId: "travel", title: "Oslo" });

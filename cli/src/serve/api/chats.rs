@@ -4,7 +4,7 @@ use runlog::{
     Page, Store,
     chats::{
         Chat, ChatFilter, ChatList, ChatMessage, ChatRequest, ListMessages, ListRequests,
-        ListSteps, Step, UnfinishedRequest,
+        ListSteps, SearchMessages, Step, UnfinishedRequest,
     },
 };
 use schemars::JsonSchema;
@@ -45,6 +45,13 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             requests_of_chat,
         ),
         get(
+            "/v1/messages",
+            "Searches the messages of chats, in pages: those of the chat that was made last first, and of each chat the newest first. \
+             A page may have none, and yet a `next`.",
+            search,
+        )
+        .example_query("text=oslo&limit=10"),
+        get(
             "/v1/steps",
             "Lists the steps of all chats, such as those of a status or an assistant, in pages.",
             found_steps,
@@ -69,6 +76,11 @@ async fn requests(
     options: ListRequests,
 ) -> Answer<Page<UnfinishedRequest>> {
     Ok(store.chats().list_requests(&options).await?)
+}
+
+async fn search(store: Store, _: NoPath, search: SearchMessages) -> Answer<Page<ChatMessage>> {
+    // It ends by itself after so many bytes that it looked at.
+    Ok(store.chats().search_messages(&search).await?)
 }
 
 async fn requests_of_chat(store: Store, of: OfChat, _: NoQuery) -> Answer<Page<ChatRequest>> {

@@ -14,7 +14,7 @@ use crate::{
     Page, Result,
     chats::{
         ImportOptions, ImportReport, ListMessages, ListRequests, ListSteps, NewRequest,
-        RequestDraft, RequestEnd, Resumption, Table, UnfinishedRequest,
+        RequestDraft, RequestEnd, Resumption, SearchMessages, Table, UnfinishedRequest,
     },
 };
 
@@ -115,6 +115,9 @@ waiting! {
 
     /// How many messages of a chat match a filter, regardless of its limit and offset.
     fn count_messages(&self, chat_id: &str, filter: &MessageFilter) -> Result<usize>;
+
+    /// One page of the messages that have a text: those of the chat that was made last first, and of each chat the newest first.
+    fn search_messages(&self, options: &SearchMessages) -> Result<Page<ChatMessage>>;
 
     /// Changes fields of a message. Durable when it returns.
     fn update_message(&self, message_id: &str, updates: &Updates) -> Result<ChatMessage>;

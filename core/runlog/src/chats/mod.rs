@@ -28,6 +28,7 @@ mod resume;
 mod save;
 mod save_among;
 mod saved_reader;
+mod search;
 mod sizes;
 mod stack;
 mod steps;
@@ -52,5 +53,6 @@ pub use runlog_model::{
     Chat, ChatFilter, ChatList, ChatMessage, ChatOrder, ChatRequest, ChatRole, ChatShare,
     MessageFilter, RequestDetails, RequestStatus, Space, Step, StepStatus, StepType, Updates,
 };
+pub use search::SearchMessages;
 pub use steps_found::ListSteps;
 pub use store::Chats;

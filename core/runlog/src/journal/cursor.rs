@@ -28,6 +28,7 @@ pub(crate) enum Kind {
     Flows,
     Agents,
     Instances,
+    Search,
 }
 
 impl Kind {
@@ -44,6 +45,7 @@ impl Kind {
             Self::Flows => b'f',
             Self::Agents => b'a',
             Self::Instances => b'i',
+            Self::Search => b'x',
         }
     }
 }
@@ -196,6 +198,7 @@ impl Kind {
             Self::Flows => "flows",
             Self::Agents => "agents",
             Self::Instances => "instances",
+            Self::Search => "found messages",
         }
     }
 }

@@ -43,6 +43,36 @@ impl Catalog {
         self.entry(id).map(SessionEntry::chat)
     }
 
+    /// At most `limit` of the chats that a filter admits and that were made before the one with a number, the last one first: each
+    /// with its number and its id.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for teams of nobody.
+    pub fn chats_before(
+        &self,
+        filter: &ChatFilter,
+        before: Option<u32>,
+        limit: usize,
+    ) -> Result<Vec<(u32, String)>> {
+        check_teams(filter)?;
+        let found = self.found(filter);
+        let numbers = found.range(..before.unwrap_or(u32::MAX)).rev();
+        let ids = numbers.filter_map(|number| Some((number, self.look_at(number)?.chat().chat_id)));
+        Ok(ids.take(limit).collect())
+    }
+
+    /// Whether a filter admits the chat of a session.
+    ///
+    /// # Errors
+    /// As [`chats_before`](Self::chats_before).
+    pub fn admits(&self, filter: &ChatFilter, session: SessionId) -> Result<bool> {
+        check_teams(filter)?;
+        let words = filter.words();
+        Ok(self
+            .session(session)
+            .is_some_and(|session| filter.admits(session, &words)))
+    }
+
     /// The sessions that a chat id names or named, deleted ones among them. Scans all sessions.
     pub fn sessions_of_chat(&self, chat_id: &str) -> impl Iterator<Item = &Session> {
         self.sessions_where(move |session| match &session.name {
@@ -101,11 +131,7 @@ impl Catalog {
                 )));
             }
         };
-        if filter.visible_to.is_none() && !filter.teams.is_empty() {
-            return Err(Error::invalid(
-                "`teams` are those of the user of `visible_to`; give that too, or `team_id` for the chats of one team",
-            ));
-        }
+        check_teams(filter)?;
         let found = self.found(filter);
         let (skipped, passed) = match after {
             Some(after) => (0, usize::try_from(after.passed).unwrap_or(usize::MAX)),
@@ -251,6 +277,15 @@ fn visible(filter: &ChatFilter) -> Option<Vec<Field<'_>>> {
     let teams = filter.teams.iter().map(|team| Field::SharedWith(team));
     let own = [Field::User(user), Field::Public(true)];
     Some(own.into_iter().chain(teams).collect())
+}
+
+fn check_teams(filter: &ChatFilter) -> Result<()> {
+    if filter.visible_to.is_none() && !filter.teams.is_empty() {
+        return Err(Error::invalid(
+            "`teams` are those of the user of `visible_to`; give that too, or `team_id` for the chats of one team",
+        ));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
