@@ -97,7 +97,8 @@ export class RequestBuffer implements AsyncDisposable {
 
   /**
    * Appends text to a message's `content`. Text may come in pieces of any size: half a surrogate pair at its end waits for the
-   * other half.
+   * other half. Of a message that was flushed the whole text is written again, over what others changed in it since; of one that was deleted
+   * since, nothing is.
    *
    * @throws {@link RunlogError} `not_found` when the request has no such message; `invalid_input` when its content
    * isn't text; `too_large`.

@@ -170,7 +170,8 @@ impl RequestDraft {
         Ok(id)
     }
 
-    /// Appends text to a message's `content`.
+    /// Appends text to a message's `content`. Of one that was [flushed](super::RequestBuffer::flush) the whole text is written again,
+    /// over what others changed in it since.
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when this request has no such message,
