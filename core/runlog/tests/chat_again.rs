@@ -34,6 +34,7 @@ both! {
     what_comes_next_stands_behind_a_message_that_was_moved_to_the_end
     requests_are_told_in_the_order_in_which_they_were_begun
     what_was_dismissed_is_not_completed
+    what_is_being_answered_is_interrupted_in_a_copy
     many_messages_are_replaced_at_once
 }
 
@@ -550,6 +551,21 @@ fn what_was_dismissed_is_not_completed(store: &Store) {
     assert!(refused.to_string().contains("dismissed"), "{refused}");
     let steps = chats.get_steps("r3").unwrap();
     assert_eq!(steps[0].status, StepStatus::Interrupted);
+}
+
+fn what_is_being_answered_is_interrupted_in_a_copy(store: &Store) {
+    talked(store);
+    let chats = store.chats();
+    let asked = named(ChatRole::User, "q3");
+    let running = chats.begin_request("c", request("r3"), asked).unwrap();
+    let session = chats.session_id("c").unwrap();
+    let copied = store.copy_session(session, &CopySession::default());
+    let copy = copied.unwrap().session.id.to_string();
+    let last = |chat: &str| chats.get_requests(chat).unwrap().pop().unwrap().status;
+    assert_eq!(last(&copy), RequestStatus::Interrupted);
+    assert_eq!(last("c"), RequestStatus::Running);
+    answered(running, "a3");
+    assert_eq!(last("c"), RequestStatus::Completed);
 }
 
 fn many_messages_are_replaced_at_once(store: &Store) {

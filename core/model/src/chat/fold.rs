@@ -5,7 +5,7 @@ use std::{
     sync::OnceLock,
 };
 
-use super::{ChatEvent, ChatMessage, ChatRequest, id_in_copy};
+use super::{ChatEvent, ChatMessage, ChatRequest, RequestStatus, id_in_copy};
 use crate::{Error, Result, SessionId, kinds::MESSAGE_SAVED, limits::CHAT_SEQUENCE_MAX};
 
 mod find;
@@ -365,6 +365,10 @@ impl ChatFold {
                     record.request_id.clone_from(&request_id);
                     chat_id.clone_into(&mut record.chat_id);
                     record.is_copied = true;
+                    // Whoever works on it does so in the original.
+                    if record.status == RequestStatus::Running {
+                        record.status = RequestStatus::Interrupted;
+                    }
                     record.answers.as_mut().map(renew);
                     if let Some((first, last)) = &mut record.replaces {
                         renew(first);
