@@ -17,7 +17,7 @@ use crate::{
 const CHATS: usize = 64;
 /// How many messages of a chat are read at a time.
 const MESSAGES: usize = 256;
-/// After how many messages, and how many bytes of them, a page ends that has found less than it may.
+/// After how many messages and chats, and how many bytes of messages, a page ends that has found less than it may.
 const EXAMINED_MAX: usize = 10_000;
 const BYTES_MAX: usize = 16 << 20;
 
@@ -210,6 +210,8 @@ impl Chats {
         mut from: Option<String>,
         page: &mut Searched,
     ) -> Result<Option<String>> {
+        // A chat without messages costs as much as looking at one.
+        page.left.messages = page.left.messages.saturating_sub(1);
         loop {
             let list = async |limit| {
                 let options = ListMessages {
