@@ -42,13 +42,13 @@ export interface ResumeChatOptions {
 }
 
 /**
- * Refuses a user that isn't known, as when a login is missing: everybody's would be found.
+ * Refuses a user or a tenant that isn't known, as when a login is missing: everybody's would be found.
  *
  * @internal
  */
-export function checkUsers(filter: { visibleTo?: string | undefined; userId?: string | undefined }, found: string): void {
+export function checkUsers(filter: { visibleTo?: string | undefined; userId?: string | undefined; tenantId?: string | undefined }, found: string): void {
   const given = fieldsOf(filter, "a filter");
-  for (const name of ["visibleTo", "userId"] as const)
+  for (const name of ["visibleTo", "userId", "tenantId"] as const)
     if (name in given && (given[name] ?? undefined) === undefined)
       throw invalid(`\`${name}\` is ${String(given[name])}, with which everybody's ${found}; give it, or leave it out where that is meant`);
 }

@@ -113,8 +113,8 @@ export class Chats {
    * const rest = await store.chats.list({ visibleTo: "user123", teams: ["sales"], pageSize: 20, cursor: page.next });
    * ```
    *
-   * @throws {@link RunlogError} `invalid_input` for a page that is too large, a cursor of another list, teams of nobody, or a `visibleTo`
-   * or `userId` that is `undefined`.
+   * @throws {@link RunlogError} `invalid_input` for a page that is too large, a cursor of another list, teams of nobody, or a `visibleTo`,
+   * `userId` or `tenantId` that is `undefined`.
    */
   async list(filter: ChatFilter = {}): Promise<ChatList> {
     checkUsers(filter, "chats would be listed");
@@ -233,8 +233,8 @@ export class Chats {
    * the newest first. Messages are as they are now; deleted ones and those of deleted chats aren't found. A page may have fewer than `limit`,
    * or none, and yet have a `next`, since it ends after 10,000 messages that it looked at.
    *
-   * @throws {@link RunlogError} `invalid_input` for no text, a cursor of another search, teams of nobody, or a `visibleTo` or `userId` that is
-   * `undefined`; `not_found` when there is no such chat.
+   * @throws {@link RunlogError} `invalid_input` for no text, a cursor of another search, teams of nobody, or a `visibleTo`, `userId` or `tenantId` that
+   * is `undefined`; `not_found` when there is no such chat.
    *
    * @example
    * ```ts

@@ -82,8 +82,10 @@ export interface SaveMessagesOptions {
  */
 export function guarded<T extends { after?: unknown; replaces?: unknown; answers?: unknown }>(given: T): T & { after?: string } {
   for (const name of ["after", "replaces", "answers"] as const) {
-    if (!(name in given) || typeof given[name] === "string" || (name === "after" && given.after === null)) continue;
-    throw invalid(`\`${name}\` must be the id of a message, not ${shown(given[name])}; leave it out where there is none`);
+    const value = given[name];
+    if (!(name in given) || (typeof value === "string" && value !== "") || (name === "after" && value === null)) continue;
+    const none = name === "after" ? "null where there is none" : "or leave it out";
+    throw invalid(`\`${name}\` must be the id of a message, not ${shown(value)}; give ${name === "after" ? none : `it, ${none}`}`);
   }
   // No message has an empty id.
   return (given.after === null ? { ...given, after: "" } : given) as T & { after?: string };

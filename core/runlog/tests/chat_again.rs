@@ -35,6 +35,8 @@ both! {
     requests_are_told_in_the_order_in_which_they_were_begun
     what_was_dismissed_is_not_completed
     what_is_being_answered_is_interrupted_in_a_copy
+    what_is_replaced_is_what_was_there_when_it_began_whatever_happens_meanwhile
+    an_answer_that_is_being_replaced_is_nobody_elses_to_replace
     many_messages_are_replaced_at_once
 }
 
@@ -566,6 +568,132 @@ fn what_is_being_answered_is_interrupted_in_a_copy(store: &Store) {
     assert_eq!(last("c"), RequestStatus::Running);
     answered(running, "a3");
     assert_eq!(last("c"), RequestStatus::Completed);
+}
+
+/// A question q that is answered anew, with a, b and z replaced; what others do meanwhile; the request is gone on with, or
+/// interrupted in between and resumed.
+fn replaced_beside(store: &Store, is_resumed: bool, meanwhile: &dyn Fn(&str)) -> Vec<String> {
+    let chats = store.chats();
+    let chat = chats.create_chat(Chat::new("travel")).unwrap().chat_id;
+    let name = |id: &str| format!("{id} {chat}");
+    let of_chat = [
+        ("q", ChatRole::User),
+        ("a", ChatRole::Assistant),
+        ("b", ChatRole::Assistant),
+    ];
+    let messages = of_chat.iter().chain([&("z", ChatRole::Assistant)]);
+    let messages = messages.map(|(id, role)| named(*role, &name(id)));
+    chats.save_messages(&chat, messages.collect()).unwrap();
+    let again = NewRequest {
+        replaces: Some(name("a")),
+        ..NewRequest::new("travel")
+    };
+    let mut request = chats.answer_again(&chat, again, &name("q")).unwrap();
+    let input = RawJson::parse("{}").unwrap();
+    request.start_step(StepType::Llm, input).unwrap();
+    request.flush().unwrap();
+    meanwhile(&chat);
+    if is_resumed {
+        drop(request);
+        let resumption = chats.resume(&chat).unwrap().unwrap();
+        request = chats.go_on(&resumption).unwrap();
+    }
+    request
+        .send(named(ChatRole::Assistant, &name("NEW")))
+        .unwrap();
+    request.finish(RequestEnd::Completed).unwrap();
+    let plain = |id: String| id.split(' ').next().unwrap().to_owned();
+    ids(store, &chat).into_iter().map(plain).collect()
+}
+
+fn what_is_replaced_is_what_was_there_when_it_began_whatever_happens_meanwhile(store: &Store) {
+    let chats = store.chats();
+    let id = |name: &str, chat: &str| format!("{name} {chat}");
+    let save = |name: &str, chat: &str, sequence: u64| {
+        let message = ChatMessage {
+            sequence,
+            ..named(ChatRole::User, &id(name, chat))
+        };
+        chats.save_messages(chat, vec![message]).unwrap();
+    };
+    let moved = |name: &str, chat: &str, sequence: u64| {
+        let updates = Updates::new().with("sequence", RawJson::from_value(&sequence).unwrap());
+        chats.update_message(&id(name, chat), &updates).unwrap();
+    };
+    let delete = |name: &str, chat: &str| chats.delete_messages(chat, &[&id(name, chat)]).unwrap();
+    type Meanwhile<'a> = (&'a dyn Fn(&str), &'a [&'a str]);
+    let cases: [Meanwhile<'_>; 9] = [
+        (&|_| (), &["q", "NEW"]),
+        (&|chat| save("other", chat, 3), &["q", "other", "NEW"]),
+        (
+            &|chat| {
+                save("other", chat, 0);
+                moved("other", chat, 3)
+            },
+            &["q", "other", "NEW"],
+        ),
+        (
+            &|chat| {
+                save("other", chat, 0);
+                moved("z", chat, 20)
+            },
+            &["q", "other", "NEW"],
+        ),
+        (&|chat| moved("q", chat, 9), &["q", "NEW"]),
+        (&|chat| delete("a", chat), &["q", "NEW"]),
+        (&|chat| delete("z", chat), &["q", "NEW"]),
+        (
+            &|chat| {
+                delete("a", chat);
+                save("a", chat, 0)
+            },
+            &["q", "a", "NEW"],
+        ),
+        (
+            &|chat| chats.redact_message(&id("b", chat), "asked for").unwrap(),
+            &["q", "NEW"],
+        ),
+    ];
+    for (at, (meanwhile, wanted)) in cases.into_iter().enumerate() {
+        for is_resumed in [false, true] {
+            let left = replaced_beside(store, is_resumed, meanwhile);
+            assert_eq!(left, wanted, "case {at}, resumed: {is_resumed}");
+        }
+    }
+    // Once it has said something there is nothing left to replace.
+    talked(store);
+    let again = NewRequest {
+        replaces: Some("a2".into()),
+        ..request("r3")
+    };
+    let mut answering = chats.answer_again("c", again, "q2").unwrap();
+    let input = RawJson::parse("{}").unwrap();
+    answering.start_step(StepType::Llm, input).unwrap();
+    answering.send(named(ChatRole::Assistant, "n1")).unwrap();
+    answering.flush().unwrap();
+    answering.send(named(ChatRole::Assistant, "a2")).unwrap();
+    answering.flush().unwrap();
+    drop(answering);
+    let resumption = chats.resume("c").unwrap().unwrap();
+    let mut resumed = chats.go_on(&resumption).unwrap();
+    resumed.send(named(ChatRole::Assistant, "n2")).unwrap();
+    resumed.finish(RequestEnd::Completed).unwrap();
+    assert_eq!(ids(store, "c"), ["q1", "a1", "q2", "n1", "a2", "n2"]);
+}
+
+fn an_answer_that_is_being_replaced_is_nobody_elses_to_replace(store: &Store) {
+    talked(store);
+    let replacing = |id: &str| NewRequest {
+        replaces: Some("a2".into()),
+        ..request(id)
+    };
+    let chats = store.chats();
+    let first = chats.answer_again("c", replacing("r3"), "q2").unwrap();
+    let asked = named(ChatRole::User, "q3");
+    let begun = chats.begin_request("c", replacing("r4"), asked);
+    is_refused(begun, ErrorKind::Conflict, "\"r3\" is under way");
+    answered(first, "a3");
+    assert_eq!(ids(store, "c"), ["q1", "a1", "q2", "a3"]);
 }
 
 fn many_messages_are_replaced_at_once(store: &Store) {

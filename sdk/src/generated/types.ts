@@ -324,10 +324,10 @@ export interface ChatRequest {
   /** Anything else, as JSON. */
   metadata?: unknown;
   /**
-   * The first and the last of the messages that its answer replaces, if it was begun to: they are deleted in the write
-   * that has its first message.
+   * The messages that its answer replaces, if it was begun to, in their order then: they are deleted in the write that
+   * has its first message. Told by the first of its records.
    */
-  replaces?: [string, string];
+  replaces?: string[];
   /** Its id. */
   requestId: string;
   /** The run that does its work. */
@@ -542,7 +542,8 @@ export interface Erase {
   sessions?: readonly SessionId[] | undefined;
   /**
    * The same of all chats that these users made, also deleted ones; nothing of a user who made none, or whose chats are
-   * erased. What a user said in the chats of others isn't told by who made it.
+   * erased: what is written to these afterwards is erased by their ids. What a user said in the chats of others isn't
+   * told by who made it.
    */
   users?: readonly string[] | undefined;
 }

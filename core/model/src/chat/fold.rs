@@ -215,12 +215,15 @@ impl ChatFold {
                 session_id,
                 chat_id,
             } => self.become_copy(session_id, &chat_id),
-            ChatEvent::RequestSaved(saved) => {
+            ChatEvent::RequestSaved(mut saved) => {
                 let id = saved.request_id.clone();
                 let request = entry(&mut self.requests, &id);
-                if request.record.replace(saved).is_none() {
-                    request.begun = position;
+                match request.record.take() {
+                    None => request.begun = position,
+                    Some(before) if saved.replaces.is_empty() => saved.replaces = before.replaces,
+                    Some(_) => {}
                 }
+                request.record = Some(saved);
             }
         }
         Ok(())
@@ -370,10 +373,7 @@ impl ChatFold {
                         record.status = RequestStatus::Interrupted;
                     }
                     record.answers.as_mut().map(renew);
-                    if let Some((first, last)) = &mut record.replaces {
-                        renew(first);
-                        renew(last);
-                    }
+                    record.replaces.iter_mut().for_each(renew);
                 }
                 let copied = Request {
                     last_step_sequence: request.last_step_sequence,

@@ -61,10 +61,10 @@ pub struct ChatRequest {
     /// The message that it answers, if it was begun for one that was there; otherwise its user's message has its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<String>,
-    /// The first and the last of the messages that its answer replaces, if it was begun to: they are deleted in the write that has
-    /// its first message.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replaces: Option<(String, String)>,
+    /// The messages that its answer replaces, if it was begun to, in their order then: they are deleted in the write that has its
+    /// first message. Told by the first of its records.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaces: Vec<String>,
     /// Whether the chat has it of the one that it is a copy of, where it was worked on: what it took is counted there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_copied: bool,

@@ -172,7 +172,7 @@ impl Chats {
             }
             Asked::There(id) => {
                 request.answers = Some(id.to_owned());
-                (request, replaced) = self.begin_answer(session, &begun, request, id).await?;
+                replaced = self.begin_answer(session, &begun, &request, id).await?;
             }
         }
         let mut buffer = self.buffer(
@@ -183,7 +183,7 @@ impl Chats {
             None,
             (claim, Some(reserved_node)),
         );
-        buffer.draft.set_replaced(replaced);
+        buffer.draft.replaced = replaced;
         Ok(buffer)
     }
 
@@ -202,7 +202,7 @@ impl Chats {
             status: RequestStatus::Running,
             error: None,
             answers: None,
-            replaces: None,
+            replaces: Vec::new(),
             is_copied: false,
             run_id: None,
             usage: None,

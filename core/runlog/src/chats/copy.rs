@@ -177,7 +177,7 @@ fn of_message_end(
             request_id: id_in_copy(copy.0, &request.request_id),
             chat_id: chat_id.to_owned(),
             answers: request.answers.as_deref().map(|id| id_in_copy(copy.0, id)),
-            replaces: None,
+            replaces: Vec::new(),
             is_copied: true,
             status: RequestStatus::Dismissed,
             updated_at_ms: now_ms,

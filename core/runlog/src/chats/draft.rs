@@ -13,7 +13,7 @@ use runlog_model::{
 use super::{
     buffered::{BufferedMessage, BufferedStep, content_of},
     ending::{RequestEnd, ended, settled},
-    save_among::deletions,
+    save_among::{SavedAt, deletions},
     sizes::{
         self, CONTENT_BYTES_MAX, ERROR_CHARS_MAX, PART_BYTES_MAX, PART_RECORDS_MAX, message_bytes,
         step_bytes,
@@ -45,13 +45,15 @@ pub struct RequestDraft {
     /// Whether the request's own record has changed since it was written.
     is_request_changed: bool,
     /// The messages to delete once there is one of the request.
-    replaced: Vec<String>,
+    pub(super) replaced: Vec<SavedAt>,
 }
 
 /// A part of a request that fits one batch.
 pub(super) struct Part {
     pub(super) events: Vec<ChatEvent>,
     pub(super) given_ids: Vec<String>,
+    /// The messages that are deleted in it.
+    pub(super) replaced: Vec<SavedAt>,
 }
 
 impl RequestDraft {
@@ -75,11 +77,6 @@ impl RequestDraft {
             is_request_changed: false,
             replaced: Vec::new(),
         }
-    }
-
-    /// Messages that go in the write that has the first message of the request.
-    pub(super) fn set_replaced(&mut self, messages: Vec<String>) {
-        self.replaced = messages;
     }
 
     /// The chat.
@@ -413,8 +410,9 @@ impl RequestDraft {
                 has_message = true;
             }
         }
+        let mut replaced = Vec::new();
         if has_message {
-            let replaced = std::mem::take(&mut self.replaced);
+            replaced = std::mem::take(&mut self.replaced);
             events.extend(deletions(&replaced, self.backend.now_ms()));
         }
         if is_whole && std::mem::take(&mut self.is_request_changed) {
@@ -430,6 +428,7 @@ impl RequestDraft {
         Part {
             events,
             given_ids: in_part,
+            replaced,
         }
     }
 

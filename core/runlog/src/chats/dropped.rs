@@ -15,6 +15,7 @@ use super::{
     RequestBuffer, RequestEnd,
     draft::Part,
     flush::{RequestFlush, place_of, renamed, without_gone},
+    save_among::SavedAt,
     taken_ids::NewIds,
     write::Prepared,
 };
@@ -52,7 +53,7 @@ impl Drop for RequestBuffer {
             let prepared = match &part.looked_up {
                 None => Ok(part.prepared.clone()),
                 Some(of) => {
-                    let events = self.without_gone(of.events.clone());
+                    let events = self.without_gone(of.events.clone(), &of.replaced);
                     match part.is_placed {
                         false => self.prepare(events, None),
                         true => self.prepare_with(&mut ids, &of.given_ids, events),
@@ -63,18 +64,22 @@ impl Drop for RequestBuffer {
         }
         while self.draft.exceeds_part() {
             let is_placed = self.draft.is_placed();
-            let Part { events, given_ids } = self.draft.take_part();
+            let Part {
+                events,
+                given_ids,
+                replaced,
+            } = self.draft.take_part();
             if events.is_empty() {
                 break;
             }
-            let events = self.without_gone(events);
+            let events = self.without_gone(events, &replaced);
             let prepared = match is_placed {
                 false => self.prepare(ids.given(events), None),
                 true => self.prepare_with(&mut ids, &given_ids, events),
             };
             write_part(self.store.backend().new_id().as_bytes(), prepared);
         }
-        let events = self.without_gone(self.draft.events(&end));
+        let events = self.without_gone(self.draft.events(&end), &self.draft.replaced);
         let write = |prepared: &Prepared, expected| write_under(&self.key, prepared, expected);
         if !self.draft.is_placed() {
             let prepared = self.prepare(ids.given(events), None);
@@ -108,8 +113,8 @@ impl Drop for RequestBuffer {
 
 impl RequestBuffer {
     /// [`without_gone`], where that can be known without waiting, as with a backend in this process.
-    fn without_gone(&self, events: Vec<ChatEvent>) -> Vec<ChatEvent> {
-        without_gone(&self.store, self.session, events.clone())
+    fn without_gone(&self, events: Vec<ChatEvent>, replaced: &[SavedAt]) -> Vec<ChatEvent> {
+        without_gone(&self.store, self.session, events.clone(), replaced)
             .now_or_never()
             .and_then(Result::ok)
             .unwrap_or(events)

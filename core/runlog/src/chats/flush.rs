@@ -11,6 +11,7 @@ use runlog_model::{ChatEvent, ChatIdOf, SessionId};
 use super::{
     draft,
     pages::is_in_order,
+    save_among::SavedAt,
     store::already_exists,
     taken_ids::NewIds,
     write::{Of, Prepared},
@@ -80,7 +81,12 @@ impl RequestFlush {
             ..
         } = &*self.0;
         let backend = &**store.backend();
-        let Some(draft::Part { events, given_ids }) = looked_up else {
+        let Some(draft::Part {
+            events,
+            given_ids,
+            replaced,
+        }) = looked_up
+        else {
             let batch = Batch::new(prepared.ops(Expected::Any)).with_key(key);
             backend.commit(batch).await?;
             prepared.written(store).await;
@@ -90,7 +96,7 @@ impl RequestFlush {
         let mut attempts = store.attempts(chat_stream(*session)).await;
         loop {
             let (last, after) = place_of(store, *session, given_ids, events).await?;
-            let events = without_gone(store, *session, events.clone()).await?;
+            let events = without_gone(store, *session, events.clone(), replaced).await?;
             if events.is_empty() {
                 return Ok(());
             }
@@ -123,7 +129,11 @@ impl RequestFlush {
             store: part.store.clone(),
             session: part.session,
             prepared: Prepared::new(part.session, events.clone(), None, now)?,
-            looked_up: Some(draft::Part { events, given_ids }),
+            looked_up: Some(draft::Part {
+                events,
+                given_ids,
+                replaced: of.replaced.clone(),
+            }),
             is_placed: part.is_placed,
             key: part.key,
             new_ids: Mutex::default(),
@@ -145,21 +155,44 @@ pub(super) fn renamed(mut event: ChatEvent, new_ids: &NewIds) -> ChatEvent {
     event
 }
 
-/// Whether events change messages that are in the store already. They are written on condition that the chat is as it was
-/// looked at: [`without_gone`].
+/// Whether events change or delete messages that are in the store already. They are written on condition that the chat is as it
+/// was looked at: [`without_gone`].
 pub(super) fn have_changes(events: &[ChatEvent]) -> bool {
-    events
-        .iter()
-        .any(|event| matches!(event, ChatEvent::MessageUpdated { .. }))
+    let is_change = |event: &ChatEvent| {
+        matches!(
+            event,
+            ChatEvent::MessageUpdated { .. } | ChatEvent::MessagesDeleted { .. }
+        )
+    };
+    events.iter().any(is_change)
 }
 
 /// The events without changes of messages that were deleted or redacted meanwhile: each has the whole text, which would be in the
-/// log again.
+/// log again. Of messages that are replaced those are deleted that are there still: one that was saved since under an id of theirs
+/// is another message.
 pub(super) async fn without_gone(
     store: &Store,
     session: SessionId,
     mut events: Vec<ChatEvent>,
+    replaced: &[SavedAt],
 ) -> Result<Vec<ChatEvent>> {
+    if !replaced.is_empty() {
+        let ids: Vec<&str> = replaced.iter().map(|(id, _)| id.as_str()).collect();
+        let fold = store.chats().fold_of(session, Of::Messages(&ids)).await?;
+        let fold = fold.read();
+        let is_there = |id: &String, position: u64| fold.message(id)?.id.map(|id| id == position);
+        let there = replaced
+            .iter()
+            .filter(|(id, position)| is_there(id, *position) == Some(true));
+        let there: HashSet<&str> = there.map(|(id, _)| id.as_str()).collect();
+        events.retain_mut(|event| match event {
+            ChatEvent::MessagesDeleted { message_ids, .. } => {
+                message_ids.retain(|id| there.contains(id.as_str()));
+                !message_ids.is_empty()
+            }
+            _ => true,
+        });
+    }
     let mut gone = HashSet::new();
     for event in &events {
         if let ChatEvent::MessageUpdated { message_id, .. } = event {

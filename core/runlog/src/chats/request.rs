@@ -16,7 +16,6 @@ use super::{
     flush::{Part, RequestFlush, have_changes, place_of, without_gone},
     open_steps::{ended_with_request, has_other_open_steps},
     resume::{check_resumable, delegate_of},
-    save_among::replaced_by,
     stack::{CallStack, StackNode},
     taken_ids::NewIds,
     write::Prepared,
@@ -115,6 +114,8 @@ impl Chats {
             Some(request) => ChatRequest {
                 status: RequestStatus::Running,
                 is_copied: false,
+                // The first record has them.
+                replaces: Vec::new(),
                 ..request.clone()
             },
             // Its steps were saved without a request.
@@ -124,9 +125,9 @@ impl Chats {
                 self.new_request(session, step.request_id.clone(), root)
             }
         };
-        let replaced = replaced_by(&fold, &request);
+        let replaced = fold.replaced_by(&request.request_id);
         let mut buffer = self.buffer(session, request, stack, space, Some(step), (claim, None));
-        buffer.draft.set_replaced(replaced);
+        buffer.draft.replaced = replaced;
         Ok(buffer)
     }
 
@@ -326,7 +327,8 @@ impl RequestBuffer {
         loop {
             let given_ids = self.draft.given_ids();
             let (last, after) = place_of(&self.store, self.session, given_ids, &events).await?;
-            let mut events = without_gone(&self.store, self.session, events.clone()).await?;
+            let (store, replaced) = (&self.store, &self.draft.replaced);
+            let mut events = without_gone(store, self.session, events.clone(), replaced).await?;
             if let (Some(resumed), RequestEnd::Completed) = (&self.resumed, end) {
                 let shared = self.store.chat_fold(self.session).await?;
                 let now = backend.now_ms();

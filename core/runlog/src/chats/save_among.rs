@@ -56,7 +56,7 @@ impl Chats {
                 dismissed.push(self.store.claims().take(session, &request_id)?);
                 events.extend(dismissal(fold, &request_id, at_ms)?);
             }
-            events.extend(deletions(&ids_of(&replaced), at_ms));
+            events.extend(deletions(&saved_at(&replaced), at_ms));
             Ok(events)
         })
         .await?;
@@ -68,21 +68,20 @@ impl Chats {
         Ok(saved.cloned().collect())
     }
 
-    /// Writes that a request is begun for a message that the chat has. Returns its record, and the messages that its answer
-    /// replaces, which stay until there is one.
+    /// Writes that a request is begun for a message that the chat has. Returns the messages that its answer replaces, which stay until
+    /// there is one: each with the position at which it was saved.
     pub(super) async fn begin_answer(
         &self,
         session: SessionId,
         begun: &Begun<'_>,
-        request: ChatRequest,
+        request: &ChatRequest,
         question: &str,
-    ) -> Result<(ChatRequest, Vec<String>)> {
+    ) -> Result<Vec<SavedAt>> {
         let at_ms = self.store.backend().now_ms();
         let mut dismissed: Vec<Claim> = Vec::new();
-        let mut answer = (request, Vec::new());
+        let mut replaces = Vec::new();
         self.write(session, Of::Chat, &mut |fold| {
             dismissed.clear();
-            let (request, replaced_ids) = &mut answer;
             if begun.is_request_given && fold.has_request(&request.request_id) {
                 return Err(request_exists(&request.request_id));
             }
@@ -90,11 +89,11 @@ impl Chats {
             let replaced = from(fold, begun.replaces)?;
             let mut over = replaced.clone();
             over.push(question_of(fold, question, &replaced)?);
-            let ends = replaced.first().zip(replaced.last());
-            let id = |message: &ChatMessage| message.message_id.clone();
-            request.replaces = ends.map(|(first, last)| (id(first), id(last)));
-            *replaced_ids = ids_of(&replaced);
-            let mut events = vec![ChatEvent::RequestSaved(Box::new(request.clone()))];
+            replaces = saved_at(&replaced);
+            let mut events = vec![ChatEvent::RequestSaved(Box::new(ChatRequest {
+                replaces: replaces.iter().map(|(id, _)| id.clone()).collect(),
+                ..request.clone()
+            }))];
             for request_id in superseded(fold, &over) {
                 dismissed.push(self.store.claims().take(session, &request_id)?);
                 events.extend(dismissal(fold, &request_id, at_ms)?);
@@ -102,43 +101,30 @@ impl Chats {
             Ok(events)
         })
         .await?;
-        Ok(answer)
+        Ok(replaces)
     }
 }
 
-/// The messages that the answer of a request replaces, as far as they are there still.
-pub(super) fn replaced_by(fold: &ChatFold, request: &ChatRequest) -> Vec<String> {
-    let Some((first, last)) = &request.replaces else {
-        return Vec::new();
-    };
-    let ends = [first, last].map(|id| fold.place_of(id));
-    let [Some(from), Some(to)] = ends else {
-        let there = [first, last]
-            .into_iter()
-            .filter(|id| fold.message(id).is_some());
-        return there.cloned().collect();
-    };
-    let all = MessageFilter::default();
-    let between = fold.admitted(&all, Some(from)..Some(to));
-    let between = between.map(|(_, message)| message.message_id.clone());
-    let mut ids: Vec<String> = std::iter::once(first.clone()).chain(between).collect();
-    if first != last {
-        ids.push(last.clone());
-    }
-    ids
-}
+/// A message, with the position at which it was saved.
+pub(super) type SavedAt = (String, u64);
 
 /// The events that delete messages.
-pub(super) fn deletions(ids: &[String], at_ms: u64) -> impl Iterator<Item = ChatEvent> {
-    let together = ids.chunks(ChatEvent::DELETED_TOGETHER_MAX);
-    together.map(move |ids| ChatEvent::MessagesDeleted {
-        message_ids: ids.to_vec(),
+pub(super) fn deletions(
+    messages: &[SavedAt],
+    at_ms: u64,
+) -> impl Iterator<Item = ChatEvent> + use<'_> {
+    let together = messages.chunks(ChatEvent::DELETED_TOGETHER_MAX);
+    together.map(move |messages| ChatEvent::MessagesDeleted {
+        message_ids: messages.iter().map(|(id, _)| id.clone()).collect(),
         at_ms,
     })
 }
 
-fn ids_of(messages: &[&ChatMessage]) -> Vec<String> {
-    messages.iter().map(|it| it.message_id.clone()).collect()
+fn saved_at(messages: &[&ChatMessage]) -> Vec<SavedAt> {
+    let saved = messages.iter();
+    saved
+        .filter_map(|message| Some((message.message_id.clone(), message.id?)))
+        .collect()
 }
 
 /// An error if the chat's last message is another one than its writer takes for it.
@@ -199,7 +185,7 @@ fn question_of<'a>(
     Ok(question)
 }
 
-/// The requests that nobody is to go on with: some of these messages are theirs, or are what they answer.
+/// The requests that nobody is to go on with: some of these messages are theirs, or are what they answer or replace.
 fn superseded(fold: &ChatFold, of: &[&ChatMessage]) -> BTreeSet<String> {
     if of.is_empty() {
         return BTreeSet::new();
@@ -208,7 +194,7 @@ fn superseded(fold: &ChatFold, of: &[&ChatMessage]) -> BTreeSet<String> {
     let is_of = |id: &String| of.iter().any(|message| message.message_id == *id);
     let again = fold.requests().into_iter();
     let again = again
-        .filter(|request| request.answers.as_ref().is_some_and(is_of))
+        .filter(|request| request.answers.iter().chain(&request.replaces).any(is_of))
         .map(|request| request.request_id.clone());
     theirs.chain(again).collect()
 }

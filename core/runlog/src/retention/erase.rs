@@ -30,8 +30,8 @@ pub struct Erase {
     pub sessions: Vec<SessionId>,
     /// The same of these chats, by their ids; also of each that was deleted and had one of them.
     pub chats: Vec<String>,
-    /// The same of all chats that these users made, also deleted ones; nothing of a user who made none, or whose chats are erased. What
-    /// a user said in the chats of others isn't told by who made it.
+    /// The same of all chats that these users made, also deleted ones; nothing of a user who made none, or whose chats are erased: what is
+    /// written to these afterwards is erased by their ids. What a user said in the chats of others isn't told by who made it.
     pub users: Vec<String>,
     /// Everything that these flows recorded and saved: those of runs, by the ids of these, and those of no run.
     pub flows: Vec<RunId>,

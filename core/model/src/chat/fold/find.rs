@@ -5,7 +5,7 @@ use std::{
     ops::{Bound, Range},
 };
 
-use super::{ChatFold, Field, KeptMessage, MessageOrder, MessagePlace};
+use super::{ChatFold, Field, KeptMessage, MessageOrder, MessagePlace, Request};
 use crate::{ChatMessage, ChatRequest, MessageFilter, SessionId, id_in_copy};
 
 static NOTHING: BTreeSet<MessageOrder> = BTreeSet::new();
@@ -134,6 +134,22 @@ impl ChatFold {
             .collect();
         begun.sort_by_key(|(position, _)| *position);
         begun.into_iter().map(|(_, record)| record).collect()
+    }
+
+    /// The messages that the answer of a request replaces, as far as they are there still, each with the position at which it was
+    /// saved. One that was saved since under an id of theirs is another message.
+    pub fn replaced_by(&self, request_id: &str) -> Vec<(String, u64)> {
+        let Some(Request {
+            record: Some(record),
+            begun,
+            ..
+        }) = self.requests.get(request_id)
+        else {
+            return Vec::new();
+        };
+        let ids = record.replaces.iter();
+        let saved = ids.filter_map(|id| Some((id.clone(), self.message(id)?.id?)));
+        saved.filter(|(_, position)| position < begun).collect()
     }
 
     /// Whether a request was begun, or there are messages or steps of it.
