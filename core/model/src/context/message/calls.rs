@@ -169,21 +169,18 @@ impl Envelope<'_> {
         if let Some((what, arguments, style)) = of_item {
             let field = arguments;
             let [id, name, arguments] = self.fields(["call_id", "name", arguments])?;
-            if !arguments.is_some_and(|raw| raw.starts_with('"')) {
-                return Err(Error::invalid(format!(
-                    "the `{field}` of a {what} item must be text, as the model wrote it; its provider takes nothing else"
-                )));
-            }
             if named(id, &format!("the call_id of a {what} item"))?.is_none() {
                 return Err(Error::invalid(format!(
                     "a {what} item has no call_id; its result names it"
                 )));
             }
-            push(
-                &mut calls,
-                request(id, name, arguments, style)?,
-                "tool calls",
-            )?;
+            let call = request(id, name, arguments, style)?;
+            if !arguments.is_some_and(|raw| raw.starts_with('"')) {
+                return Err(Error::invalid(format!(
+                    "the `{field}` of a {what} item must be text, as the model wrote it; its provider takes nothing else"
+                )));
+            }
+            push(&mut calls, call, "tool calls")?;
         }
         self.each_part(["functionCall", "function_call"], |part| {
             let [id, name, args] =
