@@ -76,7 +76,7 @@ describe("what is printed, or answered as JSON, shows what it holds:", () => {
     const { chatId } = await store.chats.create({ assistantId: "a" });
     const begin = (message: unknown) => says(() => store.chats.beginRequest(chatId, { assistantId: "a", message } as never));
     expect(await begin("hi")).toBe('`message` must be an object, not "hi"');
-    expect(await begin(undefined)).toBe("`message` must be an object, not undefined");
+    expect(await begin(undefined)).toBe("a request needs a `message` of its user, or with `answers` the id of one that the chat has");
     expect(await begin(Promise.resolve({}))).toBe("`message` is a promise; await it");
     expect(await says(() => store.chats.create(undefined as never))).toBe("a chat must be an object, not undefined");
     expect(await says(() => store.agents.put("a" as never))).toBe('an agent must be an object, not "a"');
