@@ -172,12 +172,13 @@ impl GivenWhat {
         }
         let mut chosen = Vec::new();
         for text in self.sessions.into_iter().flatten() {
-            // One that was deleted is named by its whole id.
-            let id = match text.parse() {
-                Ok(id) => id,
-                Err(_) => store.find_session(&text).await?.id,
-            };
-            chosen.push(id);
+            let found = store.find_session(&text).await;
+            chosen.push(match (found, text.parse()) {
+                (Ok(session), _) => session.id,
+                // One that was deleted is named by its whole id; whether there was one is told by the export.
+                (Err(error), Ok(id)) if error.kind() == ErrorKind::NotFound => id,
+                (Err(error), _) => return Err(error.into()),
+            });
         }
         for text in self.runs.into_iter().flatten() {
             let id: RunId = text

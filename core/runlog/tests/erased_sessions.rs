@@ -548,6 +548,10 @@ fn all_chats_of_a_user_are_erased_deleted_ones_too_and_nobody_elses() {
             .len(),
         1
     );
+    made("nobodys", "");
+    let unknown = erase(of_users(&[""])).unwrap_err();
+    assert_eq!(unknown.kind(), ErrorKind::InvalidInput);
+    assert_eq!(told("said by \""), 1);
     // Again, as after a crash: there is nothing left to do.
     assert_eq!(erase(of_users(&["ann"])).unwrap().records, 0);
 

@@ -46,7 +46,11 @@ describe.each(places)("archives $name", ({ fresh: freshStore }) => {
     const bytes = await bytesOf(store.export({ sessions: [sessionId] }));
     expect(bytes.toString()).toContain("é");
     await failure(bytesOf(store.export({ sessions: [chatId] })), "not_found");
-    await failure(bytesOf(store.export({ sessions: [await store.newId()] })), "not_found");
+    const unknown = await store.newId();
+    await failure(bytesOf(store.export({ sessions: [unknown] })), "not_found");
+    // A name may look like an id.
+    await store.createSession({ name: unknown, title: "named" });
+    expect((await bytesOf(store.export({ sessions: [unknown] }))).toString()).toContain("named");
     const other = await empty();
     await other.import(bytes);
     expect((await other.chats.list()).total).toBe(0);

@@ -178,7 +178,7 @@ struct MessagesToSave {
     /// The messages; what is left out of them is filled in.
     #[schemars(length(min = 1))]
     messages: Vec<ChatMessage>,
-    /// The id of the message that must be the chat's last one; without it, whatever there is.
+    /// The id of the message that must be the chat's last one, or an empty text where it must have none; left out, whatever there is.
     after: Option<String>,
 }
 

@@ -194,6 +194,12 @@ impl Store {
                 sessions.extend(named.map(|session| session.id));
             }
             for user in &what.users {
+                // As one that isn't known would be given; imported chats of nobody may have it.
+                if user.is_empty() {
+                    return Err(Error::invalid(
+                        "the id of a user whose chats are to be erased is empty",
+                    ));
+                }
                 sessions.extend(catalog.sessions_made_by(user).map(|session| session.id));
             }
             Ok(())
