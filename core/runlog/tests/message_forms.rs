@@ -24,6 +24,7 @@ both! {
     a_call_without_an_id_is_answered_by_the_name_of_its_tool
     a_recorder_that_comes_later_knows_the_calls_of_all_items
     custom_calls_are_answered_in_their_form_and_what_the_provider_did_is_kept
+    an_item_that_answers_another_kind_of_call_is_refused
 }
 
 fn raw(text: &str) -> RawJson {
@@ -182,6 +183,45 @@ fn custom_calls_are_answered_in_their_form_and_what_the_provider_did_is_kept(sto
         .find(|json| json.contains(r#""call_id":"d","output""#));
     let closed = closed.expect("the open call is closed");
     assert!(closed.contains("custom_tool_call_output"), "{closed}");
+}
+
+fn an_item_that_answers_another_kind_of_call_is_refused(store: &Store) {
+    let custom = r#"{"type":"custom_tool_call","call_id":"c","name":"sql","input":"select 1"}"#;
+    let chat = r#"{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"ls","arguments":"{}"}}]}"#;
+    let output = |kind: &str| {
+        raw(&format!(
+            r#"{{"type":"{kind}","call_id":"c","output":"1"}}"#
+        ))
+    };
+    for (made, right, wrong) in [
+        (
+            raw(custom),
+            "custom_tool_call_output",
+            "function_call_output",
+        ),
+        (call("c"), "function_call_output", "custom_tool_call_output"),
+        (raw(chat), "", "function_call_output"),
+    ] {
+        let run = started(store);
+        run.record_raw_message(made).unwrap();
+        // Also by a recorder that has to look for the call.
+        let later = store.runs().recorder(run.id()).unwrap();
+        for recorder in [&run, &later] {
+            let error = recorder.record_raw_message(output(wrong)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            let (what, told) = (format!("not an item {wrong}"), error.to_string());
+            assert!(told.contains(&what) && told.contains("\"c\""), "{told}");
+        }
+        // Nothing of it was written: the call awaits its result.
+        match right {
+            "" => drop(
+                run.record_tool_result(&ToolOutcome::completed("c", raw("1")))
+                    .unwrap(),
+            ),
+            right => drop(run.record_raw_message(output(right)).unwrap()),
+        }
+        assert_eq!(statuses(store, &run)[0].0, ToolCallStatus::Completed);
+    }
 }
 
 fn what_a_tool_gives_is_said_as_providers_take_it_and_listed_as_it_was_given(store: &Store) {

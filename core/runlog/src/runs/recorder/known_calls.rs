@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use runlog_log::{Sequence, StreamInfo};
 use runlog_model::{
     ContextEvent, ContextEventKind, NewContextEvent, RawJson, ToolCallRequest, ToolStyle,
-    is_response_item, tool_calls_of,
+    is_response_item, response_output_type, tool_calls_of,
 };
 
 use crate::{
@@ -168,9 +168,13 @@ impl Calls {
                 );
             }
             _ => {
+                let output_type = response_output_type(&event.content);
                 for id in results(event) {
                     self.check(id)?;
                     if let Some(call) = self.known.get_mut(id) {
+                        if let Some(given) = output_type {
+                            call.call.check_form(id, given)?;
+                        }
                         (call.has_result, call.is_pending) = (true, true);
                         taken.push(id.to_owned());
                     }
@@ -333,6 +337,23 @@ pub(super) fn unknown(id: &str) -> Error {
 }
 
 impl AnsweredCall {
+    /// Refuses an item of OpenAI's Responses as the result of a call that takes another one.
+    fn check_form(&self, id: &str, given: &str) -> Result<()> {
+        let is_in_no_message = self.name.is_empty();
+        let wanted = self.style.output_type();
+        if is_in_no_message || wanted == Some(given) {
+            return Ok(());
+        }
+        let wanted = match wanted {
+            Some(wanted) => format!("an item {wanted}"),
+            None => "in the form of its call, which is no item of the Responses API".to_owned(),
+        };
+        Err(Error::invalid(format!(
+            "the result of the tool call {id:?} is {wanted}, not an item {given}; a tool result that is \
+             recorded as such, not as a message, is written in the form of its call"
+        )))
+    }
+
     /// A call that is in no provider's message.
     pub(super) fn plain() -> Self {
         Self {
