@@ -327,12 +327,21 @@ async fn asked<P: DeserializeOwned + Send, Q: DeserializeOwned>(
 async fn body_of(parts: &Parts, body: Body) -> Answer<Bytes> {
     let content_type = parts.headers.get(header::CONTENT_TYPE);
     let content_type = content_type.and_then(|own| own.to_str().ok()).unwrap_or("");
-    let media_type = content_type.split(';').next().unwrap_or_default().trim();
-    if !media_type.eq_ignore_ascii_case("application/json") {
+    let mut parameters = content_type.split(';').map(str::trim);
+    let media_type = parameters.next().unwrap_or_default();
+    // JSON is UTF-8 between systems, whatever is said (RFC 8259, 8.1); a client that says another charset encodes another one.
+    let is_utf8 = parameters.all(|parameter| match parameter.split_once('=') {
+        Some((name, value)) if name.trim().eq_ignore_ascii_case("charset") => {
+            let value = value.trim().trim_matches('"');
+            value.eq_ignore_ascii_case("utf-8") || value.eq_ignore_ascii_case("utf8")
+        }
+        _ => true,
+    });
+    if !media_type.eq_ignore_ascii_case("application/json") || !is_utf8 {
         return Err(Problem::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "unsupported_media_type",
-            "the body has to be JSON, and the header `Content-Type` to say `application/json`",
+            "the body has to be JSON in UTF-8, and the header `Content-Type` to say `application/json`",
         ));
     }
     let encoding = parts.headers.get(header::CONTENT_ENCODING);

@@ -581,6 +581,20 @@ fn what_headers_say_of_a_body_is_heeded_or_refused() {
     };
     with("content-encoding", "gzip", "x").problem(415, "unsupported_media_type");
     assert_eq!(with("content-encoding", "identity", "{}").status, 201);
+    for (charset, status) in [
+        ("utf-16", 415),
+        ("latin1", 415),
+        ("UTF-8", 201),
+        ("\"utf-8\"", 201),
+    ] {
+        let content_type = format!("application/json; charset={charset}");
+        let headers = [
+            ("authorization", token.as_str()),
+            ("content-type", &content_type),
+        ];
+        let answer = writing.server.post("/v1/sessions", &headers, "{}");
+        assert_eq!(answer.status, status, "{charset}");
+    }
     let detail = with("idempotency-key", "k", "{}").problem(400, "invalid_input");
     assert!(detail.contains("`options.idempotency_key`"), "{detail}");
     assert_eq!(
