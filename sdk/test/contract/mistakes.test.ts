@@ -47,6 +47,18 @@ describe.each(places)("mistakes $name", ({ fresh }) => {
     expect(await store.runs.get(run.id)).toMatchObject({ status: "completed", stepCount: 3 });
   });
 
+  test("sub-agents that a function doesn't await end with it, and it is told why", async () => {
+    const store = await fresh();
+    let refused: Promise<Error> | undefined;
+    const ended = await ends(store, async (context) => {
+      refused = failure(context.spawnAgents([{ agentName: "a", task: "below" }]), "wrong_status");
+      return "early";
+    });
+    expect(ended).toEqual(["completed", "early"]);
+    expect((await refused)?.message).toContain("its function returned before it had awaited them");
+    expect((await store.runs.list()).items.map((run) => run.status)).not.toContain("running");
+  });
+
   test("what is no end of a request doesn't end it", async () => {
     const { chats } = await fresh();
     const { chatId } = await chats.create({ assistantId: "a" });

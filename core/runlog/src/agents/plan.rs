@@ -151,6 +151,9 @@ impl Inner {
 pub(super) fn stopped(run: RunId) -> Error {
     Error::new(
         ErrorKind::WrongStatus,
-        format!("run {run} is being stopped, and its sub-agents with it"),
+        format!(
+            "run {run} is ending, and its sub-agents with it; where nobody stopped it, its function returned before it had \
+             awaited them"
+        ),
     )
 }
