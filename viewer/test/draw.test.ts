@@ -24,7 +24,7 @@ test("the scrubber's head lies over no time of the ruler, and hides none of the 
   const xOf = (folded: number) => 100 + folded;
   for (let cursor = 100; cursor <= 700; cursor++) {
     const { context, texts } = written();
-    draw(context, { width: 700, height: 100, gutter: 100, data, lanes: [], firstLane: 0, offset: 0, current: undefined, cursor, range: undefined, folds, xOf, foldLabel: (ms) => `${ms} ms`, tickLabel: (ms) => `${ms / 1000} s`, colours: {} });
+    draw(context, { width: 700, height: 100, gutter: 100, data, lanes: [], firstLane: 0, offset: 0, current: undefined, cursor, range: undefined, isUnwritten: false, folds, xOf, foldLabel: (ms) => `${ms} ms`, tickLabel: (ms) => `${ms / 1000} s`, colours: {} });
     expect({ cursor, gaps: texts.filter(({ text }) => text.startsWith("⌇")).map(({ text }) => text) }).toEqual({ cursor, gaps: ["⌇ 6000 ms", "⌇ 61000 ms"] });
     const sorted = texts.toSorted((a, b) => a.from - b.from);
     for (const [at, { from, to }] of sorted.entries()) {
@@ -46,7 +46,7 @@ test("the signs of the first and the last moment stand whole within the plot", (
   const none = new Uint8Array(0);
   for (const what of [1, 2, 3]) {
     const data = { width: 600, from: 0, to: 600, firstLane: 0, lanes: 1, density: new Uint8Array(600), failed: new Uint8Array(600), hits: none, bars: new Float64Array(0), marks: Float64Array.from([0, 0, what, 0, 600, what]), ticks: new Float64Array(0), tickStep: 1000, spans: new Float64Array(2) };
-    draw(context, { width: 700, height: 100, gutter: 100, data, lanes: [], firstLane: 0, offset: 0, current: undefined, cursor: undefined, range: undefined, folds: [], xOf: (folded) => 100 + folded, foldLabel: String, tickLabel: String, colours: {} });
+    draw(context, { width: 700, height: 100, gutter: 100, data, lanes: [], firstLane: 0, offset: 0, current: undefined, cursor: undefined, range: undefined, isUnwritten: false, folds: [], xOf: (folded) => 100 + folded, foldLabel: String, tickLabel: String, colours: {} });
     const [first, last] = [Math.min(...corners), Math.max(...corners)];
     expect({ what, first, last, isWhole: first >= 100 && last <= 700 }).toEqual({ what, first, last, isWhole: true });
     expect(corners.length).toBeGreaterThan(2);

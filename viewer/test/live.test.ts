@@ -39,6 +39,27 @@ test("a store that is empty when the page is opened is shown as soon as there is
   await close();
 });
 
+test("a run whose process ended is shown as cut off, until the store is written again", async () => {
+  const { store, run, server } = await recording(["Begin."]);
+  const { page, told, close } = await app.open(server.url);
+  const status = () => page.locator(".crumbs [role=img]").getAttribute("aria-label");
+  await expect.poll(status).toBe("running");
+  server.written(false);
+  await expect.poll(status, { timeout: 10_000 }).toContain("cut off");
+  await expect.poll(() => page.locator(".then.paused").innerText()).toContain("no process writes this store now");
+  await expect.poll(() => page.locator("aside.tree [role=img], nav [role=img]").evaluateAll((all) => all.map((one) => one.getAttribute("aria-label")))).not.toContain("running");
+  server.written(true);
+  await expect.poll(status, { timeout: 10_000 }).toBe("running");
+  await run.pause("later");
+  server.tell(await store.lastPosition());
+  await expect.poll(status).toBe("paused");
+  server.written(false);
+  await page.waitForTimeout(3500);
+  expect(await status()).toBe("paused");
+  expect(told).toEqual([]);
+  await close();
+});
+
 test("a store that is followed is so after something was dropped that can't be opened, and not after another recording was", async () => {
   const { store, run, server } = await recording(["Begin."]);
   const { page, told, close } = await app.open(server.url);

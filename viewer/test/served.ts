@@ -31,6 +31,7 @@ export async function served(first: string, { isLocked = false } = {}) {
   let end = Number.MAX_SAFE_INTEGER;
   let beyond = 0;
   let failure: string | undefined;
+  let isWritten = true;
   const eventOf = (position: number) => `event: position\ndata: {"position":${position}}\n\n`;
   const server = createServer(async (request, response) => {
     const path = new URL(request.url ?? "/", "http://localhost").pathname;
@@ -43,6 +44,8 @@ export async function served(first: string, { isLocked = false } = {}) {
     } else if (path === "/v1/store/files" && refusing) {
       asked += 1;
       response.writeHead(503, { "content-type": "text/plain" }).end("The server is away.");
+    } else if (path === "/v1/store") {
+      response.setHeader("content-type", "application/json").end(JSON.stringify({ has_writer: isWritten }));
     } else if (path === "/v1/store/files") {
       asked += 1;
       await held;
@@ -102,6 +105,8 @@ export async function served(first: string, { isLocked = false } = {}) {
     beyond: () => beyond,
     /** Answers that the store can't be read, until it can. */
     fail: (detail: string | undefined) => void (failure = detail),
+    /** Whether a process has the store open for writing, as the server says. */
+    written: (is: boolean) => void (isWritten = is),
     /** Answers as a proxy does whose server is away. */
     refuse: (is: boolean) => void (refusing = is),
     /** Changes what is sent of segments. */

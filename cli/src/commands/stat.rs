@@ -20,7 +20,7 @@ Instances are those of agents in sessions, each with a context of its own; event
 read every chat: `runlog chats` lists the chats, `runlog chat show` counts the messages of one.
 
 With --json: {\"path\", \"sessions\", \"chats\": how many of these are chats, \"instances\", \"events\", \"store\": its id, \"created_ms\", \"segments\", \"streams\", \
-\"streams_deleted\", \"last_position\", \"last_time_ms\", \"segment_bytes\", \"used_bytes\", \"readers_behind\"}.";
+\"streams_deleted\", \"last_position\", \"last_time_ms\", \"segment_bytes\", \"used_bytes\", \"has_writer\", \"readers_behind\"}.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -66,6 +66,15 @@ pub(crate) fn run(global: &Global, _: &Args, out: &mut Out) -> Result<Exit> {
         ),
         ("made", format!("{} UTC", text::time(stat.created_ms))),
         ("last written", last),
+        (
+            "open",
+            match stat.has_writer {
+                Some(true) => "for writing, by a process",
+                Some(false) => "by nobody for writing",
+                None => "unknown, whether for writing",
+            }
+            .to_owned(),
+        ),
         ("sessions", text::thousands(report.sessions)),
         (
             "chats",

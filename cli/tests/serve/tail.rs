@@ -6,6 +6,7 @@ use std::{
     os::unix::fs::FileExt,
     sync::mpsc,
     thread,
+    time::Duration,
 };
 
 use nix::sys::signal::Signal;
@@ -358,6 +359,11 @@ fn the_stream_goes_on_when_its_writer_is_killed_and_another_comes() {
                 .spawn()
                 .unwrap(),
         );
+        // Who reads can tell what is at work from what was cut off.
+        let has_writer = || server.json("/v1/store")["has_writer"] == true;
+        while !has_writer() {
+            thread::sleep(Duration::from_millis(5));
+        }
         let before = found.len();
         while found.len() < before + 50 {
             let event = events.next().unwrap();
@@ -366,6 +372,7 @@ fn the_stream_goes_on_when_its_writer_is_killed_and_another_comes() {
         }
         writer.0.kill().unwrap();
         writer.0.wait().unwrap();
+        assert!(!has_writer());
     }
     let store = Store::open(place.path("runlog-data")).unwrap();
     assert!(!store.recovered_runs().is_empty(), "a run was left running");

@@ -1886,6 +1886,12 @@ export type StartPlace = {
 export interface Stat {
   /** When it was made: milliseconds since 1970-01-01 UTC. */
   createdMs: number;
+  /**
+   * Whether a process has the store open for writing. Where none has, runs and requests that are `running` were cut
+   * off: the next one that opens it for writing says so. Left out where it can't be told: of files that were handed
+   * over one by one, as in a browser, and on a file system without locks.
+   */
+  hasWriter?: boolean;
   /** The last position, which is also how many records were ever appended. */
   lastPosition: number;
   /** The time of the last record: milliseconds since 1970-01-01 UTC; 0 when there is none. */

@@ -25,6 +25,8 @@ export interface Scene {
   foldLabel(ms: number): string;
   tickLabel(ms: number, step: number): string;
   colours: Record<string, string>;
+  /** Whether nobody writes the store, so that what is running was cut off. */
+  isUnwritten: boolean;
 }
 
 const STATUS_COLOURS = { completed: "green", failed: "red", running: "blue", paused: "amber", cancelled: "faint", none: "faint" } as const;
@@ -72,7 +74,8 @@ function drawLanes(context: CanvasRenderingContext2D, scene: Scene): void {
       context.fillRect(0, top, width, LANE);
     }
     const indent = 12 + Math.min(5, lane.depth) * 10;
-    context.fillStyle = colours[STATUS_COLOURS[lane.status]] as string;
+    const isCutOff = scene.isUnwritten && lane.status === "running";
+    context.fillStyle = colours[isCutOff ? "amber" : STATUS_COLOURS[lane.status]] as string;
     context.beginPath();
     context.arc(indent, top + LANE / 2, 3, 0, 2 * Math.PI);
     context.fill();

@@ -1,10 +1,12 @@
 import { messageOf, messages } from "./messages.svelte.js";
-import { NotGiven, STORE, follow, forgetServed, servedFiles } from "./served.js";
+import { NotGiven, STORE, follow, forgetServed, hasWriter, servedFiles } from "./served.js";
 import { view } from "./view.svelte.js";
 
 /** Between two readings at least so long, at most so long. */
 const PAUSE_MS_MIN = 30;
 const PAUSE_MS_MAX = 1000;
+/** So often it is asked whether anybody writes the store. */
+const WRITER_MS = 3000;
 /** Where something else answers than the server. */
 const PAUSE_MS_AWAY = 2000;
 
@@ -18,11 +20,14 @@ class Live {
   /** Whether what is new waits until it is asked for. */
   isPaused = $state(false);
   isConnected = $state(true);
+  /** Whether nobody writes the store: what is `running` in it was cut off, and the next writer will say so. */
+  isUnwritten = $state(false);
   /** How many records the log has that aren't shown. */
   behind = $state(0);
   /** How far the log has come, as the server said last. */
   #position = 0;
   #disconnect = () => {};
+  #writerTimer = 0;
   #isReading = false;
   /** Whether a reading was asked for that has to wait. */
   #isWanted = false;
@@ -48,12 +53,24 @@ class Live {
       connected: (isConnected) => (this.isConnected = isConnected),
       refused: () => void this.refresh(),
     });
+    void this.#askForWriter();
+    this.#writerTimer = window.setInterval(() => {
+      if (document.visibilityState === "visible") void this.#askForWriter();
+    }, WRITER_MS);
   }
 
   stop(): void {
     this.#disconnect();
+    clearInterval(this.#writerTimer);
     this.isFollowing = false;
+    this.isUnwritten = false;
     this.behind = 0;
+  }
+
+  async #askForWriter(): Promise<void> {
+    const is = await hasWriter();
+    // What isn't known stays as it was told last.
+    if (this.isFollowing && is !== undefined) this.isUnwritten = !is;
   }
 
   /** Nothing is read while another recording is opened: the worker gives up what it reads for what it is asked to read later. */

@@ -119,6 +119,17 @@ async function endOf(blob: Blob): Promise<number> {
   return 0;
 }
 
+/** Whether a process has the store that is served open for writing; undefined where the server can't tell, or can't be reached. */
+export async function hasWriter(): Promise<boolean | undefined> {
+  try {
+    const response = await fetch(new URL("v1/store", document.baseURI));
+    const { has_writer: has } = (await response.json()) as { has_writer?: boolean | null };
+    return has ?? undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** Called as a store that is still written changes. */
 export interface Following {
   /** The log has come to a position. */

@@ -162,6 +162,10 @@ impl Storage for FsStorage {
         )?))
     }
 
+    fn is_locked(&self, name: &str) -> Option<bool> {
+        lock::is_locked(self.folder().ok()?, name)
+    }
+
     fn describe(&self) -> String {
         self.shared.path.display().to_string()
     }

@@ -86,6 +86,11 @@ impl Storage for MemoryStorage {
         }))
     }
 
+    fn is_locked(&self, name: &str) -> Option<bool> {
+        let locked = self.shared.locked.lock().expect("no panic under this lock");
+        Some(locked.contains_key(name))
+    }
+
     fn describe(&self) -> String {
         "memory".to_owned()
     }

@@ -64,6 +64,11 @@ pub trait Storage: Send + Sync + 'static {
     /// is written; `Err(Ok(text))` returns the text of the current holder if it is locked. An empty `holder` leaves the
     /// file's content unchanged.
     fn lock(&self, name: &str, holder: &str) -> Result<Box<dyn Send + Sync>, io::Result<String>>;
+    /// Whether somebody has a lock through the file `name`; `None` where that can't be told.
+    fn is_locked(&self, name: &str) -> Option<bool> {
+        let _ = name;
+        None
+    }
     /// What to call this place in messages: a path, or "memory".
     fn describe(&self) -> String;
     /// Whether this place is `other`, or lies inside it, as far as this can be known.

@@ -597,6 +597,13 @@ fn second_writer_is_refused_and_named_and_readers_are_not() {
     );
     let reader = Store::open(&path, options().read_only()).unwrap();
     assert_eq!(payloads(&reader, stream(1)), ["one"]);
+    let has_writer = |store: &Store| store.stat().unwrap().has_writer;
+    assert_eq!([&store, &reader].map(has_writer), [Some(true); 2]);
+    if cfg!(unix) {
+        // Also where somebody took the lock file for one that is left over.
+        std::fs::remove_file(path.join("LOCK")).unwrap();
+        assert_eq!(has_writer(&reader), Some(true));
+    }
     for index in 0..300 {
         append(&store, stream(index % 5), &"x".repeat(1000));
         if index % 50 == 0 {
@@ -612,6 +619,7 @@ fn second_writer_is_refused_and_named_and_readers_are_not() {
         .unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ReadOnly);
     drop(store);
+    assert_eq!(has_writer(&reader), Some(false));
     Store::open(&path, options()).unwrap();
 }
 

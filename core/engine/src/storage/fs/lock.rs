@@ -14,6 +14,9 @@ use super::{
 /// How often a description that is empty is read again, and the pause before.
 const HOLDER_READS_MAX: u32 = 20;
 const HOLDER_PAUSE: Duration = Duration::from_millis(1);
+/// How often a file that is locked is tried again, and the pause before: who asks whether it is locked has it for a moment.
+const TRIES_MAX: u32 = 4;
+const TRY_PAUSE: Duration = Duration::from_micros(500);
 /// The most bytes that are read of a holder's description.
 const HOLDER_BYTES_MAX: usize = 4096;
 
@@ -34,9 +37,14 @@ impl Lock {
         holder: &str,
     ) -> Result<Self, io::Result<String>> {
         let file = folder.open_file(name, How::Keep).map_err(Err)?;
+        let mut tries = 0;
         loop {
             match file.try_lock() {
                 Ok(()) => break,
+                Err(fs::TryLockError::WouldBlock) if tries < TRIES_MAX => {
+                    tries += 1;
+                    std::thread::sleep(TRY_PAUSE);
+                }
                 Err(fs::TryLockError::WouldBlock) => return Err(holder_of(|| content(&file))),
                 // Nothing was locked, so it is tried again.
                 Err(fs::TryLockError::Error(error))
@@ -67,6 +75,24 @@ impl Drop for Lock {
         if self.process == std::process::id() {
             let _ = self.file.unlock();
         }
+    }
+}
+
+/// Whether a file is locked by [`Lock::take`]; `None` where it can't be told. No system says who has such a lock, so it is asked for,
+/// shared with others who ask.
+pub(super) fn is_locked(folder: &Folder, name: &str) -> Option<bool> {
+    let file = match folder.open_file(name, How::Read) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(false),
+        Err(_) => return None,
+    };
+    match file.try_lock_shared() {
+        Ok(()) => {
+            let _ = file.unlock();
+            Some(false)
+        }
+        Err(fs::TryLockError::WouldBlock) => Some(true),
+        Err(fs::TryLockError::Error(_)) => None,
     }
 }
 
@@ -113,6 +139,31 @@ mod tests {
         drop(lock);
         drop(Lock::take(&folder, "LOCK", "").unwrap());
         drop(copy);
+    }
+
+    #[test]
+    fn whether_it_is_locked_can_be_asked_while_others_lock_it() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::open(place.path()).unwrap();
+        assert_eq!(is_locked(&folder, "LOCK"), Some(false), "there is none");
+        let lock = Lock::take(&folder, "LOCK", "the first").unwrap();
+        assert_eq!(is_locked(&folder, "LOCK"), Some(true));
+        drop(lock);
+        let asking = std::sync::atomic::AtomicBool::new(true);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while asking.load(std::sync::atomic::Ordering::Relaxed) {
+                    is_locked(&folder, "LOCK");
+                    std::thread::sleep(Duration::from_micros(50));
+                }
+            });
+            for _ in 0..2000 {
+                // Nobody is told that another has it, who has only asked.
+                drop(Lock::take(&folder, "LOCK", "the second").unwrap());
+            }
+            asking.store(false, std::sync::atomic::Ordering::Relaxed);
+        });
+        assert_eq!(is_locked(&folder, "LOCK"), Some(false));
     }
 
     #[test]
