@@ -6,7 +6,6 @@ use std::{
     os::unix::fs::FileExt,
     sync::mpsc,
     thread,
-    time::Duration,
 };
 
 use nix::sys::signal::Signal;
@@ -349,27 +348,28 @@ fn the_stream_goes_on_when_its_writer_is_killed_and_another_comes() {
     store.close().unwrap();
     let server = Server::start(&place, &[]);
     let mut events = Events::of(&server, "/v1/tail?topics=context", None);
-    let line = r#"{"type":"message","message":{"role":"user","content":"on and on"}}"#;
-    let forever = format!("while echo '{line}'; do :; done");
     let mut found: Vec<Event> = Vec::new();
-    for _ in 0..3 {
+    for said in ["on", "and", "on and on"] {
+        let line =
+            format!(r#"{{"type":"message","message":{{"role":"user","content":"{said}"}}}}"#);
+        let forever = format!("while echo '{line}'; do :; done");
         let mut writer = Ends(
             place
                 .command(&["run", "--", "sh", "-c", &forever])
                 .spawn()
                 .unwrap(),
         );
-        // Who reads can tell what is at work from what was cut off.
-        let has_writer = || server.json("/v1/store")["has_writer"] == true;
-        while !has_writer() {
-            thread::sleep(Duration::from_millis(5));
-        }
-        let before = found.len();
-        while found.len() < before + 50 {
+        // What the one before wrote comes first.
+        let mut own = 0;
+        while own < 50 {
             let event = events.next().unwrap();
             assert_ne!(event.name, "problem", "{event:?}");
+            own += usize::from(event.data["content"]["content"] == said);
             found.extend(Some(event).filter(|event| event.name == "context"));
         }
+        // Who reads can tell what is at work from what was cut off.
+        let has_writer = || server.json("/v1/store")["has_writer"] == true;
+        assert!(has_writer());
         writer.0.kill().unwrap();
         writer.0.wait().unwrap();
         assert!(!has_writer());
