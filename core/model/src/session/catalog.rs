@@ -139,6 +139,16 @@ impl Catalog {
 
     /// These sessions, those that they were copied from, and all copies of both, deleted ones too. It looks at all copies once.
     pub fn related(&self, ids: &BTreeSet<SessionId>) -> BTreeSet<SessionId> {
+        self.reached(ids, true)
+    }
+
+    /// These sessions and all copies of them and of their copies, deleted ones too. It looks at all copies once.
+    pub fn with_copies(&self, ids: &BTreeSet<SessionId>) -> BTreeSet<SessionId> {
+        self.reached(ids, false)
+    }
+
+    /// These sessions, and those that are reached from them from a session to its copies and, if `is_up`, back.
+    fn reached(&self, ids: &BTreeSet<SessionId>, is_up: bool) -> BTreeSet<SessionId> {
         let copies = self
             .copies
             .iter()
@@ -148,9 +158,10 @@ impl Catalog {
             id, copied_from, ..
         } in copies.map(|entry| &entry.session)
         {
-            let others = [(*id, *copied_from), (copied_from.unwrap_or(*id), Some(*id))];
-            for (one, other) in others {
-                of_each.entry(one).or_default().extend(other);
+            let Some(source) = *copied_from else { continue };
+            of_each.entry(source).or_default().push(*id);
+            if is_up {
+                of_each.entry(*id).or_default().push(source);
             }
         }
         let mut related = BTreeSet::new();

@@ -23,12 +23,11 @@ struct Found {
     erased: Option<Position>,
 }
 
-/// What descriptions say: titles, metadata, people, and values of further fields by their names.
+/// What descriptions say that others may have taken over: titles, metadata, and values of further fields by their names.
 #[derive(Default)]
 struct Said {
     titles: HashSet<String>,
     metadata: HashSet<RawJson>,
-    people: HashSet<String>,
     extra: HashSet<(String, String)>,
 }
 
@@ -36,20 +35,17 @@ impl Said {
     fn add(&mut self, description: &SessionDescription) {
         self.titles.extend(description.title.clone());
         self.metadata.extend(description.metadata.clone());
-        self.people.extend(description.created_by.clone());
-        self.people.extend(description.updated_by.clone());
         let extra = description.extra.iter();
         self.extra
             .extend(extra.map(|(field, value)| (field.clone(), value.to_string())));
     }
 
-    /// What a description says besides.
+    /// What a description of another session says besides. Whose that is, it says for itself: without it, nobody would find it who
+    /// looks for all that this user made.
     fn left_of(&self, description: &SessionDescription) -> SessionDescription {
         let mut left = description.clone();
         left.title.take_if(|title| self.titles.contains(title));
         left.metadata.take_if(|json| self.metadata.contains(json));
-        left.created_by.take_if(|name| self.people.contains(name));
-        left.updated_by.take_if(|name| self.people.contains(name));
         left.extra
             .retain(|field, value| !self.extra.contains(&(field.clone(), value.to_string())));
         left
@@ -74,20 +70,21 @@ struct Erasing {
 }
 
 impl CatalogReader {
-    /// Takes all that was ever written about some sessions out of every read, and what of it others have that they were copied from, or
-    /// that are copies of them. The caller compacts the store then, which removes its bytes.
+    /// Takes all that was ever written about some sessions out of every read, and what of it others say that share with them what was
+    /// said. The caller compacts the store then, which removes its bytes.
     ///
     /// Returns of how many records. Repeated after a crash, it does what was left to do.
     pub(crate) async fn erase_descriptions(
         &self,
         chosen: &BTreeSet<SessionId>,
+        sharers: &BTreeSet<SessionId>,
         reason: &str,
     ) -> Result<u64> {
         let (mut rest, mut erased) = (chosen.clone(), Erased::default());
         while !rest.is_empty() {
             let after = rest.iter().nth(TOGETHER).copied();
             let later = after.map(|after| rest.split_off(&after));
-            let some = self.erase_some(&rest, reason).await?;
+            let some = self.erase_some(&rest, sharers, reason).await?;
             erased.records += some.records;
             erased.last = erased.last.max(some.last);
             rest = later.unwrap_or_default();
@@ -99,10 +96,19 @@ impl CatalogReader {
     }
 
     /// Erases the descriptions of some sessions in one batch.
-    async fn erase_some(&self, chosen: &BTreeSet<SessionId>, reason: &str) -> Result<Erased> {
+    async fn erase_some(
+        &self,
+        chosen: &BTreeSet<SessionId>,
+        sharers: &BTreeSet<SessionId>,
+        reason: &str,
+    ) -> Result<Erased> {
         let mut attempts = self.attempts().await;
         loop {
-            let look = |catalog: &Catalog| (catalog.last_sequence(), catalog.related(chosen));
+            let look = |catalog: &Catalog| {
+                let mut family = catalog.related(chosen);
+                family.retain(|id| chosen.contains(id) || sharers.contains(id));
+                (catalog.last_sequence(), family)
+            };
             let (last, family) = self.read(look).await?;
             let found = self.descriptions(chosen, &family, Sequence(last)).await?;
             let erasing = found.erasing(chosen);

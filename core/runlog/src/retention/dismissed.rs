@@ -4,11 +4,14 @@ use runlog_model::{CatalogEvent, EncodedEvent, OpenRequest, RequestStatus, Sessi
 
 use crate::Result;
 
-/// The events by which the requests of a chat that were to be resumed are in no list any more: their contents are gone, so that
-/// nobody could resume or dismiss them.
-pub(super) fn dismissals(session: &Session) -> Result<Vec<EncodedEvent>> {
+/// The events by which the requests of a chat that were to be resumed, and whose contents are gone, are in no list any more: nobody
+/// could resume or dismiss them.
+pub(super) fn dismissals(
+    session: &Session,
+    is_gone: impl Fn(&OpenRequest) -> bool,
+) -> Result<Vec<EncodedEvent>> {
     let open = session.chat.iter().flat_map(|chat| &chat.open_requests);
-    let dismissed = open.map(|request| {
+    let dismissed = open.filter(|request| is_gone(request)).map(|request| {
         let request = OpenRequest {
             status: RequestStatus::Dismissed,
             ..request.clone()

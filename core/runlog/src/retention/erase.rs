@@ -1,17 +1,27 @@
 //! `Store::erase`: removes content from every read and from the disk.
 
-use std::{collections::BTreeSet, ops::ControlFlow};
+use std::{
+    collections::{BTreeSet, HashSet},
+    ops::ControlFlow,
+};
 
 use runlog_log::{
-    Batch, CompactOptions, CompactProgress, Compaction, Op, Position, Record, if_supported,
+    Batch, CompactOptions, CompactProgress, Compaction, Op, Position, Record, StreamId,
+    if_supported,
 };
-use runlog_model::{CatalogEvent, ChatEvent, EncodedEvent, RunId, RunStatus, SessionId, kinds};
+use runlog_model::{
+    Catalog, CatalogEvent, ChatEvent, EncodedEvent, OpenRequest, RunId, RunStatus, SessionId, kinds,
+};
 use serde::{Deserialize, Serialize};
 
 use super::{dismissed::dismissals, erased_content::COURSE};
 use crate::{
     Error, ErrorKind, Result, Store,
-    kernel::{catalog::CATALOG_STREAM, lookup, records::append},
+    kernel::{
+        catalog::CATALOG_STREAM,
+        lookup,
+        records::{append, chat_stream},
+    },
 };
 
 #[cfg(not(target_family = "wasm"))]
@@ -31,7 +41,8 @@ pub struct Erase {
     /// The same of these chats, by their ids; also of each that was deleted and had one of them.
     pub chats: Vec<String>,
     /// The same of all chats that these users made, also deleted ones; nothing of a user who made none, or whose chats are erased: what is
-    /// written to these afterwards is erased by their ids. What a user said in the chats of others isn't told by who made it.
+    /// written to these afterwards is erased by their ids. What such a chat shares with one of somebody else's that it was copied from is
+    /// that one's, and stays. What a user said in the chats of others isn't told by who made it.
     pub users: Vec<String>,
     /// Everything that these flows recorded and saved: those of runs, by the ids of these, and those of no run.
     pub flows: Vec<RunId>,
@@ -59,12 +70,27 @@ pub struct Erased {
     pub compaction: Compaction,
 }
 
+/// The sessions that are erased.
+pub(super) struct Chosen {
+    /// Those that were named, or whose chats were: what they were copied from loses what they share.
+    pub(super) named: BTreeSet<SessionId>,
+    /// The others, which a user made: what they share with somebody else's that they were copied from stays.
+    pub(super) of_users: BTreeSet<SessionId>,
+}
+
+impl Chosen {
+    pub(super) fn all(&self) -> BTreeSet<SessionId> {
+        &self.named | &self.of_users
+    }
+}
+
 impl Store {
     /// Removes content from every read, then compacts the store to remove its bytes from the disk, and returns whether
     /// they are gone. The records keep their places, empty, and the sessions are kept. This can't be undone.
     ///
     /// **Copies lose it, too**: a record that a session shares with the one it was copied from, or with its copies, is
-    /// erased in all of them, also one that the session itself was truncated before; and a title or metadata that both have.
+    /// erased in all of them, also one that the session itself was truncated before; and a title or metadata that both have. Only where
+    /// [`users`](Erase::users) are named does what a chat was copied from keep what they share.
     /// Not erased are names of sessions and ids of chats, requests, agents, projects, teams and tenants, by which they are found;
     /// the `mode` of a chat, the node of a run, the `status` of a flow, keys of idempotency, backups, exports, and data of deleted files that the device itself still holds.
     ///
@@ -124,8 +150,9 @@ impl Store {
         // All that is named is looked for before anything is redacted, which can't be undone.
         let last = if_supported(self.backend().maintenance().last_position().await)?;
         let mut versions = BTreeSet::new();
-        let sessions = self.sessions_to_erase(what).await?;
-        let mut described: BTreeSet<SessionId> = sessions.iter().copied().collect();
+        let chosen = self.sessions_to_erase(what).await?;
+        let mut described = chosen.all();
+        let mut streams = HashSet::new();
         let mut positions = BTreeSet::new();
         for position in &what.positions {
             let is_there = |last: Position| (1..=last.0).contains(position);
@@ -140,6 +167,7 @@ impl Store {
                     self.check_content(record.as_ref()).await?;
                     if let Some(record) = &record {
                         versions.extend(self.message_with_version(record).await);
+                        streams.insert(record.stream);
                     }
                     positions.insert(*position);
                 }
@@ -148,15 +176,21 @@ impl Store {
         for message_id in &what.messages {
             self.chats().check_is_known(message_id).await?;
         }
+        let sessions: Vec<SessionId> = chosen.all().into_iter().collect();
         for id in &sessions {
             self.check_is_quiet(*id).await?;
         }
-        self.check_sharers_are_quiet(&sessions).await?;
+        let sharers = self.sharers(&chosen, &described).await?;
+        for id in &sharers {
+            self.check_nobody_works(*id, "a session that shares messages with it")
+                .await?;
+        }
         for id in &what.flows {
             self.check_flow_is_quiet(*id).await?;
         }
         let before = self.backend().redactions();
-        positions.extend(self.positions_of(&sessions, &what.flows).await?);
+        streams.extend(sessions.iter().map(|id| chat_stream(*id)));
+        positions.extend(self.positions_of(&chosen, &what.flows).await?);
         for message_id in what.messages.iter().chain(&versions) {
             self.chats().erase_message(message_id, &what.reason).await?;
         }
@@ -165,7 +199,7 @@ impl Store {
             let ops = Op::redactions(some, &what.reason);
             self.backend().commit(Batch::new(ops)).await?;
         }
-        self.dismiss_requests_of(&sessions).await?;
+        self.dismiss_requests_of(&sessions, &streams).await?;
         let mut runs = what.flows.clone();
         for id in &sessions {
             let of_session = self.session_runs(*id).await?;
@@ -176,13 +210,14 @@ impl Store {
         withdraw_requests(&**self.backend(), &runs);
         let records = self.backend().redactions().saturating_sub(before);
         let catalog = &self.shared.catalog;
-        let descriptions = catalog.erase_descriptions(&described, &what.reason);
+        let descriptions = catalog.erase_descriptions(&described, &sharers, &what.reason);
         Ok(records + descriptions.await?)
     }
 
     /// The sessions that are named, by whatever they are.
-    async fn sessions_to_erase(&self, what: &Erase) -> Result<Vec<SessionId>> {
+    async fn sessions_to_erase(&self, what: &Erase) -> Result<Chosen> {
         let mut sessions: BTreeSet<SessionId> = what.sessions.iter().copied().collect();
+        let mut of_users = BTreeSet::new();
         let catalog = self.shared.catalog.read(|catalog| {
             for chat in &what.chats {
                 let mut named = catalog.sessions_of_chat(chat).peekable();
@@ -200,20 +235,65 @@ impl Store {
                         "the id of a user whose chats are to be erased is empty",
                     ));
                 }
-                sessions.extend(catalog.sessions_made_by(user).map(|session| session.id));
+                of_users.extend(catalog.sessions_made_by(user).map(|session| session.id));
             }
             Ok(())
         });
         catalog.await??;
-        Ok(sessions.into_iter().collect())
+        Ok(Chosen {
+            of_users: &of_users - &sessions,
+            named: sessions,
+        })
     }
 
-    async fn dismiss_requests_of(&self, sessions: &[SessionId]) -> Result<()> {
+    /// The sessions that lose with those that are chosen what they share. `described` are those that are chosen, and others of which
+    /// only the description is.
+    async fn sharers(
+        &self,
+        chosen: &Chosen,
+        described: &BTreeSet<SessionId>,
+    ) -> Result<BTreeSet<SessionId>> {
+        let named = described - &chosen.of_users;
+        let look = |catalog: &Catalog| {
+            &(&catalog.related(&named) | &catalog.with_copies(&chosen.of_users)) - described
+        };
+        self.shared.catalog.read(look).await
+    }
+
+    /// Takes the requests of some chats out of the lists of open ones, and those of other chats of which nothing is left, because it was
+    /// in one of these streams: they could be neither resumed nor dismissed.
+    async fn dismiss_requests_of(
+        &self,
+        sessions: &[SessionId],
+        streams: &HashSet<StreamId>,
+    ) -> Result<()> {
         let mut events = Vec::new();
         for id in sessions {
             let session = self.shared.catalog.read(|it| it.session(*id).cloned());
             if let Some(session) = session.await? {
-                events.extend(dismissals(&session)?);
+                events.extend(dismissals(&session, |_| true)?);
+            }
+        }
+        let others = self.shared.catalog.read(|catalog| {
+            let mut others = catalog.with_open_requests();
+            others.retain(|id| {
+                let family = catalog.related(&BTreeSet::from([*id]));
+                let mut of_family = family.iter().map(|id| chat_stream(*id));
+                !sessions.contains(id) && of_family.any(|stream| streams.contains(&stream))
+            });
+            others
+        });
+        for id in others.await? {
+            let fold = match self.chat_fold(id).await {
+                // What can't be read may be there.
+                Err(error) if error.kind() == ErrorKind::Damaged => continue,
+                fold => fold?,
+            };
+            let session = self.shared.catalog.read(|it| it.session(id).cloned());
+            if let Some(session) = session.await? {
+                let fold = fold.read();
+                let is_gone = |request: &OpenRequest| fold.request(&request.request_id).is_none();
+                events.extend(dismissals(&session, is_gone)?);
             }
         }
         if events.is_empty() {
@@ -313,17 +393,6 @@ impl Store {
             })
             .await??;
         self.check_nobody_works(id, "the session").await
-    }
-
-    /// The same for the copies of sessions, and what these were copied from: they share what is erased.
-    async fn check_sharers_are_quiet(&self, sessions: &[SessionId]) -> Result<()> {
-        let own: BTreeSet<SessionId> = sessions.iter().copied().collect();
-        let related = self.shared.catalog.read(|catalog| catalog.related(&own));
-        for id in related.await?.difference(&own) {
-            self.check_nobody_works(*id, "a session that shares messages with it")
-                .await?;
-        }
-        Ok(())
     }
 
     async fn check_nobody_works(&self, id: SessionId, erased: &str) -> Result<()> {

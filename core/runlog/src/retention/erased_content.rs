@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use runlog_log::{Kind, Position, ReadOptions, Record, Sequence, StreamId, if_supported};
 use runlog_model::{RunId, SessionId, kinds};
 
+use super::erase::Chosen;
 use crate::{ErrorKind, Result, Store, kernel::records::run_stream};
 
 /// What says how a run went: all of its own records but those of its flow and its space, its details, and how it ended in words.
@@ -30,15 +31,17 @@ impl Store {
     /// The positions of all content of some sessions and flows.
     pub(super) async fn positions_of(
         &self,
-        sessions: &[SessionId],
+        sessions: &Chosen,
         flows: &[RunId],
     ) -> Result<Vec<u64>> {
         let mut positions = Vec::new();
         let mut streams = HashSet::new();
-        for id in sessions {
-            let mut of_session = self.session_stream_ids(*id).await?;
-            let runs = self.session_runs(*id).await?;
-            of_session.extend(runs.iter().map(|run| run_stream(run.id)));
+        // What they have of others isn't in the log under these streams.
+        for id in &sessions.of_users {
+            streams.extend(self.streams_of(*id).await?);
+        }
+        for id in &sessions.named {
+            let of_session = self.streams_of(*id).await?;
             for stream in &of_session {
                 positions.extend(self.positions_in(*stream).await?);
             }
@@ -52,6 +55,14 @@ impl Store {
             positions.extend(self.positions_in_log(&streams).await?);
         }
         Ok(positions)
+    }
+
+    /// The streams of a session, and of its runs.
+    async fn streams_of(&self, id: SessionId) -> Result<Vec<StreamId>> {
+        let mut streams = self.session_stream_ids(id).await?;
+        let runs = self.session_runs(id).await?;
+        streams.extend(runs.iter().map(|run| run_stream(run.id)));
+        Ok(streams)
     }
 
     /// The positions of all content of a stream, that which it shares with others too. What can't be read can't be redacted: the

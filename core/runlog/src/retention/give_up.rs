@@ -79,7 +79,7 @@ impl Store {
             }
             let mut ops = ops_of(&contents);
             let is_deleted = session.deleted_at_ms.is_some();
-            let mut events = dismissals(&session)?;
+            let mut events = dismissals(&session, |_| true)?;
             events.extend((!is_deleted).then_some(deleted));
             ops.push(changes(&events, catalog_last));
             let batch = Batch {

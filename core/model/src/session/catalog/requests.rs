@@ -1,5 +1,7 @@
 //! The open requests of all chats, so that interrupted and unanswered ones are found without scanning chats.
 
+use std::collections::BTreeSet;
+
 use super::Catalog;
 use crate::{OpenRequest, Session, SessionId, limits::OPEN_REQUESTS_MAX};
 
@@ -49,6 +51,11 @@ impl Catalog {
             self.open_requests
                 .extend(open.map(|request| (request.number, *id)));
         }
+    }
+
+    /// The chats that have requests that aren't over, deleted ones among them.
+    pub fn with_open_requests(&self) -> BTreeSet<SessionId> {
+        self.open_requests.values().copied().collect()
     }
 
     /// The requests that aren't over and were begun before a number, of chats that aren't deleted: each with its chat, the
