@@ -60,6 +60,23 @@ test("a run whose process ended is shown as cut off, until the store is written 
   await close();
 });
 
+test("a store whose writer was killed is followed, although its files have more than the server counts", async () => {
+  const { store, run, server } = await recording(["Begin.", "One.", "Two."]);
+  const end = await store.lastPosition();
+  server.tell(end - 1);
+  server.endsAt(end - 1);
+  const { page, close } = await app.open(server.url);
+  await expect.poll(() => lines(page)).toHaveLength(3);
+  await page.waitForTimeout(3000);
+  await expect.poll(() => page.locator(".live").innerText()).toBe("● live");
+  expect(server.beyond()).toBe(0);
+  await run.recordMessage({ role: "assistant", content: "Three." });
+  server.endsAt(Number.MAX_SAFE_INTEGER);
+  server.tell(await store.lastPosition());
+  await expect.poll(() => lines(page)).toHaveLength(4);
+  await close();
+});
+
 test("a store that is followed is so after something was dropped that can't be opened, and not after another recording was", async () => {
   const { store, run, server } = await recording(["Begin."]);
   const { page, told, close } = await app.open(server.url);

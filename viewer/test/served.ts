@@ -45,7 +45,7 @@ export async function served(first: string, { isLocked = false } = {}) {
       asked += 1;
       response.writeHead(503, { "content-type": "text/plain" }).end("The server is away.");
     } else if (path === "/v1/store") {
-      response.setHeader("content-type", "application/json").end(JSON.stringify({ has_writer: isWritten }));
+      response.setHeader("content-type", "application/json").end(JSON.stringify({ has_writer: isWritten, last_position: end === Number.MAX_SAFE_INTEGER ? undefined : end }));
     } else if (path === "/v1/store/files") {
       asked += 1;
       await held;

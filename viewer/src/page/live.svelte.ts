@@ -1,5 +1,5 @@
 import { messageOf, messages } from "./messages.svelte.js";
-import { NotGiven, STORE, follow, forgetServed, hasWriter, servedFiles } from "./served.js";
+import { NotGiven, STORE, follow, forgetServed, servedFiles, servedStat } from "./served.js";
 import { view } from "./view.svelte.js";
 
 /** Between two readings at least so long, at most so long. */
@@ -68,9 +68,9 @@ class Live {
   }
 
   async #askForWriter(): Promise<void> {
-    const is = await hasWriter();
+    const { has_writer: is } = await servedStat();
     // What isn't known stays as it was told last.
-    if (this.isFollowing && is !== undefined) this.isUnwritten = !is;
+    if (this.isFollowing && typeof is === "boolean") this.isUnwritten = !is;
   }
 
   /** Nothing is read while another recording is opened: the worker gives up what it reads for what it is asked to read later. */

@@ -119,14 +119,20 @@ async function endOf(blob: Blob): Promise<number> {
   return 0;
 }
 
-/** Whether a process has the store that is served open for writing; undefined where the server can't tell, or can't be reached. */
-export async function hasWriter(): Promise<boolean | undefined> {
+interface Stat {
+  /** Where the log ends for the server. */
+  last_position?: number;
+  /** Whether a process has the store open for writing; null where the server can't tell. */
+  has_writer?: boolean | null;
+}
+
+/** What the server says of the store as a whole: nothing where it can't be reached. */
+export async function servedStat(): Promise<Stat> {
   try {
     const response = await fetch(new URL("v1/store", document.baseURI));
-    const { has_writer: has } = (await response.json()) as { has_writer?: boolean | null };
-    return has ?? undefined;
+    return (await response.json()) as Stat;
   } catch {
-    return undefined;
+    return {};
   }
 }
 
@@ -183,7 +189,7 @@ export function follow(identity: string | undefined, on: Following): () => void 
     hear(news);
     channel.postMessage(news);
   };
-  const connect = () => {
+  const listen = () => {
     events = new EventSource(`${href}?after=${last}`);
     const moved = ({ data }: MessageEvent<string>) => {
       const { position } = JSON.parse(data) as { position?: number };
@@ -195,14 +201,21 @@ export function follow(identity: string | undefined, on: Following): () => void 
       tell({ isConnected: false });
       if (events?.readyState !== EventSource.CLOSED || stopped.signal.aborted) return;
       tell({ isRefused: true });
-      // It may be a store with less, as a backup has: what was heard of before isn't in it.
-      last = Math.min(last, on.shown());
-      timer = window.setTimeout(connect, AGAIN_MS);
+      timer = window.setTimeout(() => void connect(), AGAIN_MS);
     });
+  };
+  const connect = async () => {
+    const { last_position: end = last } = await servedStat();
+    if (stopped.signal.aborted) return;
+    // It may be another store with less, as a backup has, which reading it tells: what was heard of before isn't in it. Or one whose
+    // writer was killed: what that one had written and not yet acknowledged is in the files, and for the server behind the end.
+    if (end < last) tell({ isRefused: true });
+    last = Math.min(last, on.shown(), end);
+    listen();
   };
   const lead = () => {
     isLeading = true;
-    connect();
+    void connect();
     return new Promise<void>((resolve) => stopped.signal.addEventListener("abort", () => resolve()));
   };
   channel.addEventListener("message", ({ data }: MessageEvent<News | typeof HELLO>) => {
