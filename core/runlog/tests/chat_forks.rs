@@ -21,6 +21,7 @@ both! {
     a_chat_without_agents_is_copied_up_to_any_message
     an_answer_is_copied_with_its_request_and_a_question_without
     what_agents_wrote_is_copied_up_to_the_message
+    agents_know_no_more_than_then_though_a_message_before_it_was_saved_later
     an_answer_that_grew_while_another_one_was_sent_is_copied_whole
     deleted_messages_do_not_come_back_and_redacted_ones_neither
     messages_in_another_order_are_copied_in_that_order
@@ -31,6 +32,76 @@ both! {
     an_answer_is_whole_though_its_user_said_something_else_meanwhile
     a_question_that_was_changed_before_anything_else_came_is_copied_changed
     a_question_that_was_changed_while_it_was_answered_is_copied_changed
+}
+
+/// Three turns of an agent, after which a note is pinned to the top, or an answer moved there.
+fn agents_know_no_more_than_then_though_a_message_before_it_was_saved_later(
+    store: &blocking::Store,
+) {
+    for pins in [false, true] {
+        let chat_id = format!("pinned {pins}");
+        let chats = store.chats();
+        let chat = Chat {
+            chat_id: chat_id.clone(),
+            ..Chat::new("travel")
+        };
+        chats.create_chat(chat).unwrap();
+        let session = chats.session_id(&chat_id).unwrap();
+        let instance = store.create_instance(session, "a", None).unwrap().id;
+        let context = store.context(instance).unwrap();
+        let say = |id: String, role, place: u64| {
+            let message = ChatMessage {
+                message_id: id.clone(),
+                sequence: place,
+                ..text(role, &id)
+            };
+            chats.save_messages(&chat_id, vec![message]).unwrap();
+        };
+        for turn in 1..=3 {
+            let (asks, answers) = (format!("q{turn} {pins}"), format!("a{turn} {pins}"));
+            say(asks.clone(), ChatRole::User, turn * 20);
+            context.append_message(NewMessage::user(&asks)).unwrap();
+            let answer = NewMessage::assistant(&answers);
+            context.append_message(answer).unwrap();
+            say(answers, ChatRole::Assistant, turn * 20 + 10);
+        }
+        let known = || {
+            let mut known = Vec::new();
+            for message in said(store, &chat_id) {
+                let at = store.sequence_at_message(session, &message).unwrap();
+                let options = CopySession {
+                    up_to_message: Some(message.clone()),
+                    ..CopySession::default()
+                };
+                let copied = store.copy_session(session, &options).unwrap();
+                let root = store.root_instance(copied.session.id).unwrap();
+                let context = store.context(root.id).unwrap();
+                assert_eq!(context.get_last_sequence().unwrap(), at, "{message}");
+                let shown = said(store, &copied.session.id.to_string());
+                known.push((message, at, shown.len()));
+            }
+            known
+        };
+        let before = known();
+        let at: Vec<u64> = before.iter().map(|(_, at, _)| *at).collect();
+        assert_eq!(at, [0, 2, 2, 4, 4, 6]);
+        if pins {
+            say(format!("note {pins}"), ChatRole::Assistant, 1);
+        } else {
+            let updates = Updates::new().with("sequence", RawJson::from_value(&1).unwrap());
+            chats
+                .update_message(&format!("a3 {pins}"), &updates)
+                .unwrap();
+        }
+        let after = known();
+        for (place, (message, at, shown)) in after.iter().enumerate() {
+            assert_eq!(*shown, place + 1, "{message}");
+            match before.iter().find(|(it, ..)| it == message) {
+                Some((_, then, _)) => assert_eq!(at, then, "{message}"),
+                None => assert_eq!(*at, 6, "{message}"),
+            }
+        }
+    }
 }
 
 fn text(role: ChatRole, content: &str) -> ChatMessage {

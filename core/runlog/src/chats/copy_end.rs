@@ -91,8 +91,8 @@ enum About {
 }
 
 impl Store {
-    /// Where a copy ends that has the messages of a session's chat up to one of them; with the record that saved the last of these,
-    /// and the position of the first record that isn't copied.
+    /// Where a copy ends that has the messages of a session's chat up to one of them; with the record that saved this one, and the
+    /// position up to which agents had written then.
     ///
     /// A copy shares the beginning of the chat's stream. What of it isn't wanted is deleted in the copy: messages that were deleted since are not to come
     /// back in it, and the chat's order may be another one than the stream's.
@@ -121,9 +121,15 @@ impl Store {
             let until = latest_until(&shared.read(), &message);
             self.saved_at(session, last, &message, until).await?
         };
-        let stretch = match message.role {
-            ChatRole::User => self.with_its_changes(session, last, &saved).await?,
-            ChatRole::Assistant => self.with_its_request(session, last, &own, &saved).await?,
+        let stretch = self.stretch_to(session, last, &message, &own, &saved);
+        let stretch = stretch.await?;
+        // What stands before it may have been saved long after it, when agents knew more than the copy's chat has.
+        let next = match is_in_order {
+            true => stretch.next,
+            false => {
+                let until_then = self.stretch_to(session, last, &message, &own, &own);
+                until_then.await?.next
+            }
         };
         let mut end = MessageEnd {
             at: stretch.at,
@@ -141,7 +147,22 @@ impl Store {
         {
             self.leave_out(session, &message, &mut end).await?;
         }
-        Ok((ChatEnd::Message(end), saved, stretch.next))
+        Ok((ChatEnd::Message(end), own, next))
+    }
+
+    /// What is copied up to a message, of which `saved` is the latest record of those that stand before it.
+    async fn stretch_to(
+        &self,
+        session: SessionId,
+        last: Sequence,
+        message: &ChatMessage,
+        own: &Record,
+        saved: &Record,
+    ) -> Result<Stretch> {
+        match message.role {
+            ChatRole::User => self.with_its_changes(session, last, saved).await,
+            ChatRole::Assistant => self.with_its_request(session, last, own, saved).await,
+        }
     }
 
     /// The record at the position at which a message was saved.
