@@ -296,7 +296,13 @@ fn of_path(refused: &PathRejection) -> String {
     match refused.kind() {
         PathError::ParseErrorAtKey { key, value, .. }
         | PathError::DeserializeError { key, value, .. } => {
-            format!("`{key}` in the path can't be {value:?}; give it whole, as the lists have it")
+            let hint = match key.as_str() {
+                "session_id" => "; a chat's own id is one of `/v1/chats/{chat_id}`",
+                _ => "",
+            };
+            format!(
+                "`{key}` in the path can't be {value:?}; give it whole, as the lists have it{hint}"
+            )
         }
         _ => refused.body_text(),
     }

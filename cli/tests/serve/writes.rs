@@ -490,6 +490,26 @@ fn a_server_that_writes_makes_its_store_in_which_a_chat_is_held_copied_and_cut()
     let stale = json!({"messages": [said("d")], "after": "b"}).to_string();
     let refused = server.post(&messages, &headers, &stale);
     refused.problem(409, "conflict");
+    // Told that there is none, which isn't to be told nothing.
+    for none in [json!(null), json!("")] {
+        let first = json!({"messages": [said("d")], "after": none}).to_string();
+        let refused = server.post(&messages, &headers, &first);
+        refused.problem(409, "conflict");
+    }
+    // A chat with an id of its own is copied by that.
+    post(
+        "/v1/chats",
+        json!({"chat_id": "trip", "assistant_id": "travel"}),
+    );
+    let first = json!({"messages": [said("t")], "after": null});
+    post("/v1/chats/trip/messages", first);
+    let copy = post("/v1/chats/trip/copies", json!({"name": "another"}));
+    assert_eq!(copy["session"]["name"], "another");
+    let of_copy = get("/v1/chats/another/messages");
+    assert_eq!(of_copy["items"].as_array().unwrap().len(), 1);
+    let refused = server.post("/v1/sessions/trip/copies", &headers, "{}");
+    let detail = refused.problem(400, "invalid_input");
+    assert!(detail.contains("/v1/chats/{chat_id}"), "{detail}");
     let copies = format!("/v1/sessions/{id}/copies");
     let copy = post(&copies, json!({"up_to_message": "b", "title": "Bergen"}));
     assert_eq!(copy["session"]["title"], "Bergen");

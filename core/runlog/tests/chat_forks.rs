@@ -12,7 +12,7 @@ use runlog::{
     ErrorKind, NewMessage, RawJson, blocking,
     chats::{
         Chat, ChatMessage, ChatRole, ListRequests, ListSteps, MessageFilter, NewRequest,
-        RequestEnd, RequestStatus, StepType, Updates,
+        RequestDetails, RequestEnd, RequestStatus, StepType, Updates,
     },
     sessions::{CopiedSession, CopySession},
 };
@@ -388,16 +388,36 @@ fn an_answer_that_was_interrupted_is_gone_on_with_in_the_copy(store: &blocking::
     let input = RawJson::parse(r#"{"messages":[]}"#).unwrap();
     request.start_step(StepType::Llm, input).unwrap();
     request.send(text(ChatRole::Assistant, "so far")).unwrap();
+    let took = |tokens: u32| RequestDetails {
+        usage: Some(RawJson::parse(format!(r#"{{"tokens":{tokens}}}"#)).unwrap()),
+        ..RequestDetails::default()
+    };
+    request.describe(took(100)).unwrap();
     request.finish(RequestEnd::Interrupted).unwrap();
     let next = vec![text(ChatRole::User, "never mind")];
     chats.save_messages("c", next).unwrap();
     let copy = fork(store, "c", "so far");
     assert_eq!(said(store, &copy), ["go", "so far"]);
     let resumption = chats.resume(&copy).unwrap().unwrap();
+    // What was taken so far is counted in the original.
+    let of = |chat: &str| {
+        let all = chats.get_requests(chat).unwrap();
+        let usage = all[0].usage.as_ref().map(|json| json.as_str().to_owned());
+        (all[0].is_copied, usage)
+    };
+    let tokens = |tokens: u32| Some(format!(r#"{{"tokens":{tokens}}}"#));
+    assert_eq!(of(&copy), (true, tokens(100)));
+    let mut request = chats.go_on(&resumption).unwrap();
+    assert_eq!(of(&copy), (true, tokens(100)));
+    request.finish(RequestEnd::Completed).unwrap();
+    assert_eq!(of(&copy), (false, None));
+    assert!(chats.resume(&copy).unwrap().is_none());
+    let resumption = chats.resume("c").unwrap().unwrap();
     let mut request = chats.go_on(&resumption).unwrap();
     request.finish(RequestEnd::Completed).unwrap();
-    assert!(chats.resume(&copy).unwrap().is_none());
-    assert!(chats.resume("c").unwrap().is_some());
+    assert_eq!(of("c"), (false, tokens(100)));
+    let third = fork(store, &copy, "so far");
+    assert_eq!(of(&third), (true, None));
 }
 
 fn a_copy_for_somebody_is_seen_by_nobody_else(store: &blocking::Store) {

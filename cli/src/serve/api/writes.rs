@@ -11,7 +11,7 @@ use runlog::{
     sessions::{CopiedSession, CopySession},
 };
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
 
 use super::{
@@ -91,6 +91,13 @@ pub(super) fn endpoints() -> Vec<Endpoint> {
             save_messages,
         )
         .example_body(json!({"messages": [{"role": "user", "type": "text", "props": {"content": "Oslo, please."}}]})),
+        post(
+            "/v1/chats/{chat_id}/copies",
+            "Copies a chat: its session, as by the same of sessions.",
+            StatusCode::CREATED,
+            copy_chat,
+        )
+        .example_body(json!({"title": "Oslo, by ship"})),
         post(
             "/v1/agents",
             "Defines an agent, or replaces the definition that there is.",
@@ -178,8 +185,16 @@ struct MessagesToSave {
     /// The messages; what is left out of them is filled in.
     #[schemars(length(min = 1))]
     messages: Vec<ChatMessage>,
-    /// The id of the message that must be the chat's last one, or an empty text where it must have none; left out, whatever there is.
-    after: Option<String>,
+    /// The id of the message that must be the chat's last one; `null`, or an empty text, where it must have none; left out, whatever
+    /// there is.
+    #[serde(default, deserialize_with = "given")]
+    #[schemars(with = "Option<String>")]
+    after: Option<Option<String>>,
+}
+
+/// What is given, `null` too, told apart from what is left out.
+fn given<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(value).map(Some)
 }
 
 /// Messages of a chat that were saved.
@@ -223,6 +238,11 @@ async fn copy_session(
     Ok(store.copy_session(of.session_id, &options.0).await?)
 }
 
+async fn copy_chat(store: Store, of: OfChat, options: Given<CopySession>) -> Answer<CopiedSession> {
+    let session = store.chats().session_id(&of.chat_id).await?;
+    Ok(store.copy_session(session, &options.0).await?)
+}
+
 async fn truncate_session(store: Store, of: OfSession, at: Truncation) -> Answer<Truncated> {
     let deleted = store
         .truncate_session(of.session_id, at.after_sequence)
@@ -241,7 +261,7 @@ async fn save_messages(store: Store, of: OfChat, body: MessagesToSave) -> Answer
         None => chats.save_messages(&of.chat_id, body.messages).await?,
         Some(last) => {
             chats
-                .save_messages_after(&of.chat_id, body.messages, &last)
+                .save_messages_after(&of.chat_id, body.messages, &last.unwrap_or_default())
                 .await?
         }
     };

@@ -116,6 +116,8 @@ impl Chats {
                 is_copied: false,
                 // The first record has them.
                 replaces: Vec::new(),
+                // What the original took is counted there.
+                usage: request.usage.clone().filter(|_| !request.is_copied),
                 ..request.clone()
             },
             // Its steps were saved without a request.
