@@ -192,7 +192,7 @@ export class Chats {
   /**
    * One page of the requests that aren't over, anywhere in the store, the newest first: those that run, those that a process
    * left without an answer when it died, those that were interrupted or failed. Each chat has at most its newest 256 among
-   * them; what was saved by hand or imported, and a copied chat's, isn't among them.
+   * them; what was saved by hand or came from tables, and a copied chat's, isn't among them.
    *
    * @example
    * ```ts

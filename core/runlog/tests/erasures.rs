@@ -16,10 +16,10 @@ use std::{
 
 use proptest::prelude::*;
 use runlog::{
-    Error, ErrorKind, InstanceId, NewMessage, NewRun, NewSession, RawJson, SessionId,
+    Error, ErrorKind, InstanceId, NewMessage, NewRun, RawJson, SessionId,
     archive::{self, What},
     blocking::Store,
-    chats::{ChatMessage, ChatRole, MessageFilter, Updates},
+    chats::{Chat, ChatMessage, ChatRole, MessageFilter, Updates},
     log::{Codec, CompactOptions, Position},
     retention::Erase,
     runs::RunDetails,
@@ -28,6 +28,9 @@ use runlog::{
 
 /// The length of a text that says which session it was first written in, and nothing else.
 const TOKEN: usize = 10;
+
+/// How many users there are, who make chats and forks of each other's.
+const USERS: usize = 3;
 
 /// One step; the numbers choose among the sessions, or the messages, that there are.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +46,7 @@ enum Step {
     CopyUpTo(usize, usize),
     Truncate(usize, usize),
     Erase(usize),
+    EraseUser(usize),
     EraseMessage(usize, usize),
     EraseFound(usize),
     Compact(bool),
@@ -67,6 +71,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (one.clone(), one.clone()).prop_map(|(a, b)| Step::CopyUpTo(a, b)),
         2 => (one.clone(), one.clone()).prop_map(|(a, b)| Step::Truncate(a, b)),
         3 => one.clone().prop_map(Step::Erase),
+        2 => one.clone().prop_map(Step::EraseUser),
         2 => (one.clone(), one.clone()).prop_map(|(a, b)| Step::EraseMessage(a, b)),
         2 => one.prop_map(Step::EraseFound),
         2 => any::<bool>().prop_map(Step::Compact),
@@ -88,6 +93,8 @@ struct Said {
 struct Known {
     id: SessionId,
     agent: InstanceId,
+    /// Who made it, until that was erased.
+    user: Option<usize>,
     /// What was written in it, whatever became of that.
     own: BTreeSet<String>,
     /// Its context as it is read, in order.
@@ -173,6 +180,7 @@ impl Tried {
             }
             Step::Truncate(one, up_to) => self.truncate(at(one), up_to),
             Step::Erase(one) => self.erase(at(one)),
+            Step::EraseUser(user) => self.erase_user(user % USERS),
             Step::EraseMessage(one, message) => self.erase_message(at(one), message),
             Step::EraseFound(token) => self.erase_found(token),
             Step::Compact(is_packed) => {
@@ -203,14 +211,20 @@ impl Tried {
 
     fn start(&mut self) {
         let (title, value) = (self.token(), self.token());
-        let new = NewSession {
+        let user = self.tokens % USERS;
+        let chat = Chat {
+            title: Some(title.clone()),
             metadata: Some(RawJson::string(&value)),
-            ..NewSession::titled(&title)
+            created_by: Some(name_of(user)),
+            ..Chat::new("travel")
         };
-        let (session, agent) = self.store().start_session(new, "planner").unwrap();
+        let chat = self.store().chats().create_chat(chat).unwrap();
+        let id: SessionId = chat.chat_id.parse().unwrap();
+        let agent = self.store().create_instance(id, "planner", None).unwrap();
         self.known.push(Known {
-            id: session.id,
+            id,
             agent: agent.id,
+            user: Some(user),
             own: [title.clone(), value.clone()].into(),
             context: Vec::new(),
             messages: Vec::new(),
@@ -321,8 +335,11 @@ impl Tried {
 
     fn copy(&mut self, one: usize, up_to: Option<usize>) {
         let from = &self.known[one];
+        // For one's own use, or somebody else's.
+        let other = (self.known.len() % 2 == 0).then_some(self.known.len() % USERS);
         let options = CopySession {
             up_to_sequence: up_to.map(|up_to| up_to as u64),
+            created_by: other.map(name_of),
             ..CopySession::default()
         };
         let copied = self.store().copy_session(from.id, &options).unwrap();
@@ -340,6 +357,7 @@ impl Tried {
         let copy = Known {
             id: copied.session.id,
             agent: copied.instances[0].instance.id,
+            user: other.or(from.user),
             own: BTreeSet::new(),
             context,
             messages: ids
@@ -379,13 +397,26 @@ impl Tried {
         gone.extend(known.context.iter().cloned());
         gone.extend(known.chat.iter().cloned());
         gone.extend(known.descriptions.iter().cloned());
-        self.erase_as(
-            Erase {
-                sessions: vec![known.id],
-                ..Erase::default()
-            },
-            gone,
-        );
+        let what = Erase {
+            sessions: vec![known.id],
+            ..Erase::default()
+        };
+        self.known[one].user = None;
+        self.erase_as(what, gone);
+    }
+
+    /// What was written in all chats of a user; not what they have of other users' chats.
+    fn erase_user(&mut self, user: usize) {
+        let mut gone = BTreeSet::new();
+        for known in self.known.iter_mut().filter(|it| it.user == Some(user)) {
+            gone.extend(known.own.iter().cloned());
+            (known.user, known.described) = (None, (None, None));
+        }
+        let what = Erase {
+            users: vec![name_of(user)],
+            ..Erase::default()
+        };
+        self.erase_as(what, gone);
     }
 
     fn erase_message(&mut self, one: usize, message: usize) {
@@ -410,9 +441,12 @@ impl Tried {
             return;
         }
         // What describes a session goes together: each of its records has all of it.
-        let described = self.known.iter().map(|known| &known.descriptions);
-        let with_it = described.filter(|descriptions| descriptions.contains(&token));
-        let mut gone: BTreeSet<String> = with_it.flatten().cloned().collect();
+        let known = self.known.iter_mut();
+        let mut gone = BTreeSet::new();
+        for known in known.filter(|known| known.descriptions.contains(&token)) {
+            gone.extend(known.descriptions.iter().cloned());
+            known.user = None;
+        }
         gone.insert(token);
         self.erase_as(
             Erase {
@@ -440,7 +474,7 @@ impl Tried {
         self.forget_erased_messages();
         match self.store().erase(&what) {
             // Once the bytes are gone, nothing tells that there was such a message, or a record that was truncated.
-            Err(error) if what.sessions.is_empty() => {
+            Err(error) if what.sessions.is_empty() && what.users.is_empty() => {
                 assert_eq!(error.kind(), ErrorKind::NotFound);
             }
             again => assert_eq!(again.unwrap().records, 0, "{what:?}"),
@@ -555,6 +589,8 @@ impl Tried {
                 .filter(is_left)
                 .map(|text| RawJson::string(text));
             assert_eq!(session.metadata, value);
+            let chat = session.chat.as_ref().unwrap();
+            assert_eq!(chat.created_by, known.user.map(name_of), "{}", known.id);
             let mut read = BTreeSet::new();
             for message in store.context(known.agent).unwrap().get_messages().unwrap() {
                 add_tokens(message.json.as_bytes(), &mut read);
@@ -583,6 +619,10 @@ impl Tried {
             }
         }
     }
+}
+
+fn name_of(user: usize) -> String {
+    format!("user {user}")
 }
 
 fn import(store: &Store, lines: &[u8]) {

@@ -319,7 +319,10 @@ export interface ChatRequest {
   createdAtMs: number;
   /** Why it failed. */
   error?: string;
-  /** Whether the chat has it of the one that it is a copy of, where it was worked on: what it took is counted there. */
+  /**
+   * Whether the chat has it of the one that it is a copy of, where it was worked on: what it took is counted there.
+   * Once it is gone on with in the copy it is that one's own, and its `usage` what it takes there.
+   */
   isCopied?: boolean;
   /** Anything else, as JSON. */
   metadata?: unknown;

@@ -87,8 +87,8 @@ impl Chats {
     /// One page of the unfinished requests of the store, the newest first: active ones, ones whose process died before
     /// it answered, and interrupted or failed ones. The cost is that of the page, and of the unfinished requests that
     /// don't match the filters. Only the newest [`OPEN_REQUESTS_MAX`](runlog_model::limits::OPEN_REQUESTS_MAX) of each
-    /// chat are listed. Requests that weren't begun in this store aren't listed: those of steps that were saved
-    /// directly or imported, and those of a copied chat.
+    /// chat are listed. Requests that weren't begun aren't listed: those of steps that were saved directly, or imported from the tables of
+    /// another product; nor are those of a copied chat.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, the status of a request that is over, or a

@@ -40,6 +40,18 @@ impl Said {
             .extend(extra.map(|(field, value)| (field.clone(), value.to_string())));
     }
 
+    fn remove(&mut self, description: &SessionDescription) {
+        if let Some(title) = &description.title {
+            self.titles.remove(title);
+        }
+        if let Some(json) = &description.metadata {
+            self.metadata.remove(json);
+        }
+        for (field, value) in &description.extra {
+            self.extra.remove(&(field.clone(), value.to_string()));
+        }
+    }
+
     /// What a description of another session says besides. Whose that is, it says for itself: without it, nobody would find it who
     /// looks for all that this user made.
     fn left_of(&self, description: &SessionDescription) -> SessionDescription {
@@ -104,14 +116,10 @@ impl CatalogReader {
     ) -> Result<Erased> {
         let mut attempts = self.attempts().await;
         loop {
-            let look = |catalog: &Catalog| {
-                let mut family = catalog.related(chosen);
-                family.retain(|id| chosen.contains(id) || sharers.contains(id));
-                (catalog.last_sequence(), family)
-            };
+            let look = |catalog: &Catalog| (catalog.last_sequence(), catalog.related(chosen));
             let (last, family) = self.read(look).await?;
             let found = self.descriptions(chosen, &family, Sequence(last)).await?;
-            let erasing = found.erasing(chosen);
+            let erasing = found.erasing(chosen, sharers);
             if erasing.positions.is_empty() {
                 return Ok(Erased {
                     records: 0,
@@ -174,10 +182,15 @@ impl CatalogReader {
 }
 
 impl Found {
-    fn erasing(&self, chosen: &BTreeSet<SessionId>) -> Erasing {
+    fn erasing(&self, chosen: &BTreeSet<SessionId>, sharers: &BTreeSet<SessionId>) -> Erasing {
         let mut said = Said::default();
         for (_, descriptions) in self.described.iter().filter(|(id, _)| chosen.contains(id)) {
             descriptions.iter().for_each(|(_, it)| said.add(it));
+        }
+        // What one said from whom the chosen took it over isn't theirs.
+        let is_spared = |id: &SessionId| !chosen.contains(id) && !sharers.contains(id);
+        for (_, descriptions) in self.described.iter().filter(|(id, _)| is_spared(id)) {
+            descriptions.iter().for_each(|(_, it)| said.remove(it));
         }
         let mut positions = BTreeSet::new();
         let mut left = Vec::new();
@@ -185,6 +198,9 @@ impl Found {
             if chosen.contains(id) {
                 positions.extend(descriptions.iter().map(|(position, _)| *position));
                 left.push(SessionDescription::empty(*id));
+                continue;
+            }
+            if is_spared(id) {
                 continue;
             }
             let with_it: Vec<_> = descriptions

@@ -282,7 +282,7 @@ fn visible(filter: &ChatFilter) -> Option<Vec<Field<'_>>> {
 fn check_teams(filter: &ChatFilter) -> Result<()> {
     if filter.visible_to.is_none() && !filter.teams.is_empty() {
         return Err(Error::invalid(
-            "`teams` are those of the user of `visible_to`; give that too, or `team_id` for the chats of one team",
+            "`teams` are those of the user of `visible_to`; give that too",
         ));
     }
     Ok(())
