@@ -336,7 +336,11 @@ impl Tried {
     fn copy(&mut self, one: usize, up_to: Option<usize>) {
         let from = &self.known[one];
         // For one's own use, or somebody else's.
-        let other = (self.known.len() % 2 == 0).then_some(self.known.len() % USERS);
+        let other = self
+            .known
+            .len()
+            .is_multiple_of(2)
+            .then_some(self.known.len() % USERS);
         let options = CopySession {
             up_to_sequence: up_to.map(|up_to| up_to as u64),
             created_by: other.map(name_of),
