@@ -1,10 +1,10 @@
 // The room around what is shown: panes, chips, the timeline's hover, and the ways into a list.
 
 import type { Page } from "playwright";
-import { type Store, openInMemory } from "runlog";
+import { openInMemory } from "runlog";
 import { expect, test } from "vitest";
 
-import { lines, pick, viewer } from "./page.js";
+import { exportOf, lines, pick, viewer } from "./page.js";
 
 const app = viewer();
 
@@ -13,14 +13,6 @@ const boxOf = async (page: Page, selector: string) => {
   if (box === null) throw new Error(`${selector} can't be seen`);
   return box;
 };
-
-/** What a store has, as a file that can be picked. */
-async function exportOf(store: Store) {
-  const pieces: Uint8Array[] = [];
-  for await (const piece of store.export()) pieces.push(piece);
-  await store.close();
-  return { name: "export.jsonl", text: Buffer.concat(pieces) };
-}
 
 test("a text that is dropped leaves the recording open, and goes into a field", async () => {
   const { page, told, close } = await app.open();
