@@ -36,7 +36,7 @@ export class LogIndex {
   readonly #streams: string[] = [""];
   readonly #undatedForks = new UndatedForks(this);
 
-  constructor(private readonly isImported = false) {}
+  constructor(readonly isImported = false) {}
 
   /** Takes in a page of heads, with the tools that results in it name, as `namedTools` has read them. */
   add({ events, others }: HeadsPage, named: NamedTools = new Map()): void {
