@@ -33,6 +33,8 @@ export interface TreeRow {
   /** The sequence at which it was forked. */
   forkAt: number | undefined;
   children: number;
+  /** How many of the agents below it failed, however deep. */
+  failedBelow: number;
   open: boolean;
   /** Which one it is of those shown below the same one, from 1, and how many these are. */
   place: number;
