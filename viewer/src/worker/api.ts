@@ -63,7 +63,7 @@ export class Api {
         index.add(page, named);
         return { done: Math.min(page.next - 1, total), total };
       });
-      const opened = { source, index, payloads: payloadsOf(source, index), tree: new Tree(index), total, mark };
+      const opened = { source, index, payloads: payloadsOf(source, index), tree: new Tree(index, source.isTranscribed), total, mark };
       const firstLane = firstLaneIn(opened.tree);
       if (firstLane === undefined) {
         await source.close();

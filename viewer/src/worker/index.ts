@@ -230,7 +230,7 @@ export class LogIndex {
     const session = this.sessions.get(id);
     switch (record.kind) {
       case Kind.SessionCreated:
-        this.#session(id, json);
+        this.#session(id, json).position = record.position;
         break;
       case Kind.SessionDescribed:
         if (session !== undefined) session.title = textOf(json["title"]);
@@ -261,7 +261,7 @@ export class LogIndex {
   #session(id: string, json?: Json): Session {
     let session = this.sessions.get(id);
     if (session === undefined) {
-      session = { id, title: undefined, name: undefined, copiedFrom: undefined, createdAt: 0, deleted: false, lanes: [] };
+      session = { id, title: undefined, name: undefined, copiedFrom: undefined, createdAt: 0, position: 0, deleted: false, lanes: [] };
       this.sessions.set(id, session);
     }
     if (json !== undefined) {

@@ -49,7 +49,11 @@ export class Tree {
   /** What stands directly below a lane, by its index. */
   #below = new Map<number, Lane[]>();
 
-  constructor(private readonly index: LogIndex) {}
+  /** The session that was added last is the first one; with `isByTime` the one that began last. */
+  constructor(
+    private readonly index: LogIndex,
+    private readonly isByTime = false,
+  ) {}
 
   /** The index has more than before; what is folded stays so. */
   grown(): void {
@@ -129,7 +133,7 @@ export class Tree {
       }
     };
     const sessions = [...this.index.sessions.values()].filter((session) => !session.deleted);
-    for (const session of sessions.sort((a, b) => b.createdAt - a.createdAt)) {
+    for (const session of sessions.sort((a, b) => (this.isByTime ? b.createdAt - a.createdAt : 0) || b.position - a.position)) {
       const roots = session.lanes.map((lane) => this.index.lanes[lane] as Lane).filter((lane) => this.#above(lane) === undefined);
       if (roots.length === 0) continue;
       const at = nodes.length;
