@@ -158,6 +158,8 @@ export interface OpenedLane {
   forkOf: { id: string; name: string; at: number; moment: number } | undefined;
   steps: number;
   snapshots: number;
+  /** All of them; how many went in and came out may not be known of each. */
+  tokens: number;
   tokensIn: number;
   tokensOut: number;
   cost: number;

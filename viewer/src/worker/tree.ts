@@ -215,7 +215,7 @@ export class Tree {
       count: own.flowStatus === undefined ? eventsIn(own) : own.messages + own.toolCalls,
       errors: own.errors,
       durationMs: durationOf(own),
-      tokens: usage.tokensIn + usage.tokensOut,
+      tokens: usage.tokens,
       cost: usage.cost,
       forkAt: own.forkOf >= 0 ? own.forkAt : undefined,
       laneId: own.id,
