@@ -66,3 +66,28 @@ test("a hit in the arguments of a call that stands behind long messages of anoth
   expect(told).toEqual([]);
   await close();
 });
+
+test("a line of 20,000 characters is cut by the height that it would have, and shown whole when asked for", async () => {
+  const store = await openInMemory();
+  const run = await store.runs.start({ session: { title: "Bytes" }, agentName: "coder" });
+  await run.recordMessage({ role: "user", content: "iVBORw0KGgo".repeat(1819).slice(0, 20_000) });
+  await run.recordMessage({ role: "assistant", content: "short" });
+  await run.complete();
+  const text = await exportOf(store);
+  for (const width of [1400, 400]) {
+    const { page, told, close } = await app.open("", { viewport: { width, height: 850 } });
+    await pick(page, [text]);
+    const long = page.locator(".conversation .text").first();
+    // With the line that shows all of it; the 12 are estimated.
+    const height = () => long.evaluate((element) => element.clientHeight / 20);
+    await expect.poll(() => long.innerText()).toContain("show all 20,000 characters");
+    await expect.poll(height).toBeLessThan(18);
+    expect(await height()).toBeGreaterThan(8);
+    await long.getByRole("button").click();
+    await expect.poll(() => long.innerText().then((shown) => shown.length)).toBeGreaterThan(20_000);
+    await long.getByRole("button", { name: "show less" }).click();
+    await expect.poll(height).toBeLessThan(18);
+    expect(told).toEqual([]);
+    await close();
+  }
+});
