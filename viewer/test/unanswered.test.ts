@@ -56,7 +56,6 @@ test("a call of a run that failed isn't shown as one that somebody is at work on
   await expect.poll(() => page.locator("aside.inspector .status").first().getAttribute("aria-label")).toBe("no result");
   // Before it failed there might have come one.
   await page.keyboard.press("ArrowLeft");
-  await page.keyboard.press("ArrowLeft");
   await expect.poll(status).toBe("no result yet");
   expect(told).toEqual([]);
   await close();
