@@ -2,6 +2,8 @@ import type { TypeName } from "./worker/kinds.js";
 
 export type { TypeName };
 export type Outcome = "ok" | "error" | "pending";
+/** How an event is shown: of a call that nobody is at work on any more there comes no result. */
+export type EventStatus = Outcome | "unanswered";
 export type LaneStatus = "running" | "paused" | "completed" | "failed" | "cancelled" | "none";
 
 /** What is shown, and what isn't. Everything that is left empty lets all pass. */
@@ -31,6 +33,8 @@ export interface TreeRow {
   /** The sequence at which it was forked. */
   forkAt: number | undefined;
   children: number;
+  /** How many of the agents below it failed, however deep. */
+  failedBelow: number;
   open: boolean;
   /** Which one it is of those shown below the same one, from 1, and how many these are. */
   place: number;
@@ -59,7 +63,7 @@ export interface Row {
   chars: number;
   bytes: number;
   tool: string;
-  status: Outcome | undefined;
+  status: EventStatus | undefined;
   durationMs: number | undefined;
   /** Where it is inherited from. */
   inherited: string | undefined;
@@ -154,6 +158,8 @@ export interface OpenedLane {
   forkOf: { id: string; name: string; at: number; moment: number } | undefined;
   steps: number;
   snapshots: number;
+  /** All of them; how many went in and came out may not be known of each. */
+  tokens: number;
   tokensIn: number;
   tokensOut: number;
   cost: number;
@@ -224,7 +230,7 @@ export interface TimelineData extends TimelineRequest {
   failed: Uint8Array;
   /** 1 where the search found something, by pixel. */
   hits: Uint8Array;
-  /** lane, from pixel, to pixel, status: 0 ok, 1 error, 2 pending; row. */
+  /** lane, from pixel, to pixel, status: 0 ok, 1 error, 2 pending, 3 unanswered; row. */
   bars: Float64Array;
   /** lane, pixel, what: 0 step, 1 fork, 2 truncation, 3 snapshot. */
   marks: Float64Array;
@@ -284,7 +290,7 @@ export interface Details {
   resumedFrom: RunLink | undefined;
   resumedBy: RunLink | undefined;
   toolCallId: string | undefined;
-  status: Outcome | undefined;
+  status: EventStatus | undefined;
   durationMs: number | undefined;
   redacted: boolean;
   /** Whether its content isn't in the store any more. */

@@ -350,7 +350,7 @@ test("the ruler tells times outside of folded gaps alone, in order", async () =>
   const store = await openInMemory();
   const { instance } = await store.startSession({ createdAtMs: 0 }, "one");
   const context = await store.context(instance.id);
-  // A gap of a minute is as long as 400 ms, between a second of work before it and one behind it.
+  // A gap of a minute is as long as 200 ms, a tenth of the rest, between a second of work before it and one behind it.
   for (const createdAtMs of [1000, 1500, 2000, 62_000, 62_500, 63_000]) await context.appendMessage({ role: "user", content: `At ${createdAtMs}.` }, { event: { createdAtMs } });
   const index = await indexed(store);
   const lane = index.laneOf(instance.id);
@@ -365,9 +365,9 @@ test("the ruler tells times outside of folded gaps alone, in order", async () =>
   const pixels = Array.from({ length: times.length }, (_, at) => ticks[at * 2] as number);
   for (const [at, pixel] of pixels.entries()) {
     const time = times[at] as number;
-    expect(pixel).toBeCloseTo(((time > 1000 ? time - 60_000 + 400 : time) * 2400) / 2400, 6);
+    expect(pixel).toBeCloseTo(((time > 1000 ? time - 60_000 + 200 : time) * 2400) / 2200, 6);
   }
-  const zoomed = timelineOf(index, family, { width: 900, from: 1350, to: 1450, firstLane: 0, lanes: 1 }, () => false).ticks;
+  const zoomed = timelineOf(index, family, { width: 900, from: 1150, to: 1250, firstLane: 0, lanes: 1 }, () => false).ticks;
   expect(Array.from(zoomed)).toEqual([450, 61_000, 540, 61_010, 630, 61_020, 720, 61_030, 810, 61_040].filter((_, at) => at < zoomed.length));
   expect(zoomed.length).toBeGreaterThan(6);
   await store.close();

@@ -1,4 +1,5 @@
 import type { Browser, BrowserContextOptions, Page } from "playwright";
+import type { Store } from "runlog";
 import { afterAll, beforeAll } from "vitest";
 
 import { launch, serveApp } from "./serve.mjs";
@@ -73,6 +74,14 @@ async function slow(page: Page): Promise<void> {
 
 /** The conversation's lines, as text. */
 export const lines = (page: Page) => page.locator('.conversation [role="listitem"]').allInnerTexts();
+
+/** What a store has, as a file that can be picked. */
+export async function exportOf(store: Store) {
+  const pieces: Uint8Array[] = [];
+  for await (const piece of store.export()) pieces.push(piece);
+  await store.close();
+  return { name: "export.jsonl", text: Buffer.concat(pieces) };
+}
 
 /** Puts files into the field for files, as a person who picks them does. */
 export async function pick(page: Page, files: { name: string; text: string | Buffer }[]): Promise<void> {

@@ -1,10 +1,10 @@
 // The room around what is shown: panes, chips, the timeline's hover, and the ways into a list.
 
 import type { Page } from "playwright";
-import { type Store, openInMemory } from "runlog";
+import { openInMemory } from "runlog";
 import { expect, test } from "vitest";
 
-import { lines, pick, viewer } from "./page.js";
+import { exportOf, lines, pick, viewer } from "./page.js";
 
 const app = viewer();
 
@@ -13,14 +13,6 @@ const boxOf = async (page: Page, selector: string) => {
   if (box === null) throw new Error(`${selector} can't be seen`);
   return box;
 };
-
-/** What a store has, as a file that can be picked. */
-async function exportOf(store: Store) {
-  const pieces: Uint8Array[] = [];
-  for await (const piece of store.export()) pieces.push(piece);
-  await store.close();
-  return { name: "export.jsonl", text: Buffer.concat(pieces) };
-}
 
 test("a text that is dropped leaves the recording open, and goes into a field", async () => {
   const { page, told, close } = await app.open();
@@ -428,11 +420,11 @@ test("a press or a drag in a folded gap goes to the nearer edge of it, and says 
   await pick(page, [await withGap()]);
   await page.getByText("At 62000.").waitFor();
   const box = await boxOf(page, "#timeline");
-  // Folded, the four are at 0, 500, 900 and 1400 ms; before and after them there is a hundredth of that.
-  const xOf = (folded: number) => box.x + 148 + ((folded + 14) / (1400 * 1.03)) * (box.width - 148);
+  // Folded, the four are at 0, 500, 600 and 1100 ms; before and after them there is a hundredth of that.
+  const xOf = (folded: number) => box.x + 148 + ((folded + 11) / (1100 * 1.03)) * (box.width - 148);
   const moment = () => page.locator("#timeline").getAttribute("aria-valuenow");
   const notice = page.locator(".notice span");
-  for (const [folded, at] of [[600, 2], [800, 3], [650, 2]] as const) {
+  for (const [folded, at] of [[525, 2], [575, 3], [540, 2]] as const) {
     await page.mouse.click(xOf(folded), box.y + 60);
     await expect.poll(moment).toBe(String(at));
     await expect.poll(() => notice.innerText()).toContain("Nothing happened here for 1 m 00 s");
@@ -445,13 +437,13 @@ test("a press or a drag in a folded gap goes to the nearer edge of it, and says 
   await page.mouse.move(xOf(200), box.y + 8);
   await page.mouse.down();
   await expect.poll(moment).toBe("1");
-  for (const [folded, at] of [[690, 2], [710, 3], [620, 2], [880, 3]] as const) {
+  for (const [folded, at] of [[545, 2], [555, 3], [530, 2], [595, 3]] as const) {
     await page.mouse.move(xOf(folded), box.y + 8);
     await expect.poll(moment).toBe(String(at));
   }
   await page.mouse.up();
   // A stretch in which nothing happened would filter everything away.
-  for (const [from, to, at] of [[550, 680, 2], [860, 730, 3]] as const) {
+  for (const [from, to, at] of [[512, 545, 2], [590, 558, 3]] as const) {
     await notice.waitFor({ state: "detached" });
     await page.mouse.move(xOf(from), box.y + 60);
     await page.mouse.down();
@@ -462,12 +454,12 @@ test("a press or a drag in a folded gap goes to the nearer edge of it, and says 
     expect(page.url()).not.toContain("between");
   }
   // What is below the pointer is the gap, not the event before it.
-  await page.mouse.move(xOf(700), box.y + 40);
+  await page.mouse.move(xOf(550), box.y + 40);
   await expect.poll(() => page.locator(".timeline .hover").innerText()).toBe("nothing happened 1 m 00 s");
   // Between two events without a gap there is no event either.
-  await page.mouse.move(xOf(1000), box.y + 60);
+  await page.mouse.move(xOf(700), box.y + 60);
   await page.mouse.down();
-  await page.mouse.move(xOf(1300), box.y + 60, { steps: 3 });
+  await page.mouse.move(xOf(1000), box.y + 60, { steps: 3 });
   await page.mouse.up();
   await expect.poll(() => notice.innerText()).toBe("There is no event in that stretch.");
   expect(told).toEqual([]);

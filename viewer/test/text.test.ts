@@ -3,6 +3,7 @@
 import { expect, test } from "vitest";
 
 import { plain, spansOf } from "../src/page/ansi.js";
+import { endOfLines } from "../src/page/wrapped.js";
 
 test("what sets a title or a link is shown, with or without its end", () => {
   expect(plain("a\u001b]0;hidden\nmore\n\nend")).toBe("a␛]0;hidden\nmore\n\nend");
@@ -30,4 +31,15 @@ test("a text of thousands of pieces hides nothing behind them", () => {
   const spans = spansOf(`${"\u0001".repeat(10_000)}\u001b[31mred\u200bend`);
   expect(spans.length).toBeLessThan(5000);
   expect(spans.map((span) => span.text).join("")).toBe(`${"␁".repeat(10_000)}redU+200Bend`);
+});
+
+test("lines are counted as they are wrapped, of wide characters the sooner", () => {
+  const shown = (text: string, lines: number, columns: number) => text.slice(0, endOfLines(text, lines, columns));
+  expect(shown("x".repeat(100), 3, 10)).toBe("x".repeat(30));
+  expect(shown("x".repeat(30), 3, 10)).toBe("x".repeat(30));
+  expect(shown("a\nb\nc\nd", 2, 10)).toBe("a\nb");
+  expect(shown(`a\n${"x".repeat(15)}\nb`, 3, 10)).toBe(`a\n${"x".repeat(15)}`);
+  expect(shown("漢".repeat(20), 2, 10)).toBe("漢".repeat(10));
+  expect(shown("😀".repeat(20), 1, 5)).toBe("😀😀");
+  expect(shown("x".repeat(100_000), 12, Infinity)).toBe("x".repeat(100_000));
 });

@@ -24,9 +24,26 @@ test("what runs say that they took is told where no message tells it, all of it 
   await spoken.describe({ usage: { inputTokens: 100, outputTokens: 20, cost: 0.5 } });
   const index = await indexed(store);
   const of = (run: { run: { instanceId: string } }) => usageOf(index.laneOf(run.run.instanceId) as Lane);
-  expect(of(first)).toEqual({ tokensIn: 110, tokensOut: 22, cost: 0.75 });
-  expect(of(spoken)).toEqual({ tokensIn: 7, tokensOut: 3, cost: 0.5 });
+  expect(of(first)).toEqual({ tokens: 132, tokensIn: 110, tokensOut: 22, cost: 0.75 });
+  expect(of(spoken)).toEqual({ tokens: 10, tokensIn: 7, tokensOut: 3, cost: 0.5 });
   await store.close();
+});
+
+test("where only all tokens are told, these are, and with parts their sum", async () => {
+  const store = await openInMemory();
+  const start = () => store.runs.start({ session: {}, agentName: "a" });
+  const [total, both, resumed] = [await start(), await start(), await start()];
+  await total.describe({ usage: { tokens: 812, cost: 0.0041 } });
+  await both.describe({ usage: { input_tokens: 5, output_tokens: 2, total_tokens: 900 } });
+  await resumed.describe({ usage: { totalTokens: 100 } });
+  await resumed.pause("later");
+  await (await store.runs.resume(resumed.id)).recorder.describe({ usage: { inputTokens: 10, outputTokens: 2 } });
+  const index = await indexed(store);
+  await store.close();
+  const of = (run: { run: { instanceId: string } }) => usageOf(index.laneOf(run.run.instanceId) as Lane);
+  expect(of(total)).toEqual({ tokens: 812, tokensIn: 0, tokensOut: 0, cost: 0.0041 });
+  expect(of(both)).toMatchObject({ tokens: 7, tokensIn: 5, tokensOut: 2 });
+  expect(of(resumed)).toMatchObject({ tokens: 112, tokensIn: 10, tokensOut: 2 });
 });
 
 test("why the newest request of a chat failed is told, until another is begun", async () => {

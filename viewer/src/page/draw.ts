@@ -120,7 +120,7 @@ function drawData(context: CanvasRenderingContext2D, scene: Scene, data: Timelin
       context.fillRect(scene.gutter + pixel * scale, top + (LANE - size) / 2, Math.max(1.5, scale), size);
     }
   }
-  const fills = [colours["bar"], colours["red"], colours["blue"]];
+  const fills = [colours["bar"], colours["red"], colours[scene.isUnwritten ? "amber" : "blue"], colours["amber"]];
   for (let at = 0; at < data.bars.length; at += 5) {
     const [line, from, to, status] = data.bars.subarray(at, at + 4) as unknown as [number, number, number, number];
     context.fillStyle = fills[status] as string;

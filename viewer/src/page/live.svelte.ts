@@ -22,6 +22,10 @@ class Live {
   isConnected = $state(true);
   /** Whether nobody writes the store: what is `running` in it was cut off, and the next writer will say so. */
   isUnwritten = $state(false);
+  /** Whether what is shown is the end, behind which nothing comes any more. */
+  get isOver(): boolean {
+    return this.isUnwritten && view.moment >= (view.lane?.moments ?? 0);
+  }
   /** How many records the log has that aren't shown. */
   behind = $state(0);
   /** How far the log has come, as the server said last. */

@@ -2,6 +2,7 @@ import type { Details, Filter, Moment, OpenedLane, SearchState, StoreInfo } from
 import { plain } from "./ansi.js";
 import { clock, dateTime } from "./format.js";
 import { type Place, isFiltered, noFilter, readPlace, writePlace } from "./hash.js";
+import { noAgent, quoted, whyLost } from "./lost.js";
 import { messageOf, messages } from "./messages.svelte.js";
 import { panels } from "./panels.svelte.js";
 import type { Remote } from "./rpc.js";
@@ -11,18 +12,6 @@ export const TABS: Tab[] = ["conversation", "events", "steps", "snapshot", "comp
 
 const DAY_MS = 86_400_000;
 const NOTHING_UNREAD = { conversation: 0, events: 0 };
-
-/** Of what stands in an address so much is said. */
-const SAID_MAX = 80;
-const said = (value: string) => plain(value.length > SAID_MAX ? `${value.slice(0, SAID_MAX)}…` : value);
-const quoted = (value: string) => `“${said(value)}”`;
-const noAgent = (id: string, place = "recording") => `There is no agent ${said(id)} in this ${place}`;
-
-/** Why an agent that an address names can't be shown; undefined where it can, or none is named. */
-async function whyLost(remote: Remote, id: string | undefined): Promise<string | undefined> {
-  const state = id === undefined ? "there" : await remote.laneState(id);
-  return id === undefined || state === "there" ? undefined : state === "deleted" ? `The session of agent ${said(id)} was deleted` : noAgent(id);
-}
 
 /**
  * What is looked at: an agent at a moment, an event, search and filters, and the address that says all of it. Where the recording
@@ -56,6 +45,8 @@ class View {
 
   /** Counts when one goes to a moment, also to the one that is shown already. */
   seeks = $state(0);
+  /** The agent of an error that was gone to, another object each time. */
+  errorAt = $state.raw<{ laneId: string }>();
   /** Counts when lists are asked to bring what is selected into view once more. */
   sought = $state(0);
 
@@ -313,6 +304,7 @@ class View {
     if (moment === undefined) return;
     const row = await this.rowAtRank(moment - 1);
     if (row !== undefined && (what === "error" || this.details !== undefined)) await this.select(row, what === "error");
+    if (what === "error" && this.details?.row === row && this.details !== undefined) this.errorAt = { laneId: this.details.laneId };
   }
 
   /** Moves to right after the event that is selected. */

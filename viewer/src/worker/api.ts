@@ -12,7 +12,7 @@ import { LogIndex } from "./index.js";
 import { firstWhere } from "./lists.js";
 import { type Lane, entryOf, eventsIn } from "./model.js";
 import { type Target, momentOf, nextMoment } from "./moments.js";
-import { type Opened, firstLaneIn, infoOf } from "./opened.js";
+import { type Opened, firstLaneIn, infoOf, whyOther } from "./opened.js";
 import { openGiven } from "./opening.js";
 import { Payloads } from "./payloads.js";
 import { bareRow, withPayload } from "./rows.js";
@@ -63,7 +63,7 @@ export class Api {
         index.add(page, named);
         return { done: Math.min(page.next - 1, total), total };
       });
-      const opened = { source, index, payloads: payloadsOf(source, index), tree: new Tree(index), total, mark };
+      const opened = { source, index, payloads: payloadsOf(source, index), tree: new Tree(index, source.isTranscribed), total, mark };
       const firstLane = firstLaneIn(opened.tree);
       if (firstLane === undefined) {
         await source.close();
@@ -149,6 +149,14 @@ export class Api {
 
   treePlace(id: string): number {
     return this.#store.tree.placeOf(id);
+  }
+
+  treePlaceNear(id: string): number {
+    return this.#store.tree.placeNear(id);
+  }
+
+  treeReveal(id: string): void {
+    this.#store.tree.reveal(id);
   }
 
   treeAbove(place: number): number {
@@ -477,15 +485,6 @@ export class Api {
 
 function payloadsOf(source: Source, index: LogIndex): Payloads {
   return new Payloads(source, (stream, sequence, before) => index.snapshotAt(stream, sequence, before));
-}
-
-/** Why what is served isn't what is open, with more in it; undefined where it is that. */
-async function whyOther(opened: Opened, source: Source, total: number): Promise<string | undefined> {
-  if (source.identity !== opened.source.identity) return "Another store is served here now";
-  if (total < opened.total) return "The store that is served here has less than before, as after a backup was restored";
-  const mark = await markOf(source, opened.total);
-  const isOther = mark !== undefined && opened.mark !== undefined && mark !== opened.mark;
-  return isOther ? "The store that is served here has another past than before, as after a backup was restored" : undefined;
 }
 
 /** The names of the tools that were called in a family. */

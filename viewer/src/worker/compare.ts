@@ -177,7 +177,7 @@ function totalsOf(index: LogIndex, lane: Lane): Totals {
     toolCalls: calls.length,
     // A call that a fork shares counts too.
     errors: lane.chat === undefined ? failedRuns + calls.filter((row) => index.answerOf(row, lane)?.isError === true).length : lane.errors,
-    tokens: usage.tokensIn + usage.tokensOut,
+    tokens: usage.tokens,
     cost: usage.cost,
     isFork: lane.forkOf >= 0,
     // As in the tree: of a fork since it was made.

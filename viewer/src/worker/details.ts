@@ -9,7 +9,7 @@ import { Flag, type Lane, entryOf } from "./model.js";
 import { Kind, kindName, typeOf } from "./kinds.js";
 import { decodeMeta } from "./meta.js";
 import type { Payloads } from "./payloads.js";
-import { outcomeOf } from "./rows.js";
+import { statusAt } from "./rows.js";
 
 const utf8 = new TextDecoder();
 /** So many characters of a text go to the page at a time. */
@@ -93,7 +93,7 @@ export async function detailsOf(index: LogIndex, family: Family | undefined, pay
     resumedFrom: link(run?.resumedFrom),
     resumedBy: link(run?.resumedBy),
     toolCallId: meta?.tools[0]?.id,
-    status: family === undefined ? undefined : outcomeOf(index, family, row, family.length, shown),
+    status: family === undefined ? undefined : statusAt(index, family, row, family.length, shown),
     durationMs: Number.isNaN(duration) ? undefined : duration,
     redacted,
     gone: loaded === undefined,

@@ -11,8 +11,11 @@ const ASIDE_MS = 1000;
 const READ_MS = 20;
 /** A call whose result comes within so many events is found by looking back. */
 export const NEAR_RANKS = 64;
-/** How long a folded gap seems. */
+/** How long a folded gap seems, at most. */
 const FOLDED_MS = 400;
+/** At most such a part of the time that isn't folded, and all of them together: a gap in a short run would have all of the width. */
+const FOLDED_PART = 0.1;
+const ALL_FOLDED_PART = 0.5;
 
 /** A gap in which nothing happened, in folded time, with its real length. */
 export interface Fold {
@@ -104,7 +107,8 @@ export class Family {
     let at = 0;
     let busyUntil = 0;
     let before = -Infinity;
-    let skipped = 0;
+    /** The ranks before which there is a gap, and how long these are. */
+    const gaps: [rank: number, ms: number][] = [];
     for (let rank = 0; rank < this.length; rank++) {
       const row = this.order[rank] as number;
       const time = this.#times?.[row] ?? rows.time.at(row);
@@ -112,15 +116,28 @@ export class Family {
         const gap = Math.max(0, time - before);
         // Somebody may wait for a tool, which is no idleness.
         const isIdle = gap > IDLE_MS && before >= busyUntil;
-        if (isIdle) this.folds.push({ at, end: at + FOLDED_MS, ms: gap, skipped: (skipped += gap - FOLDED_MS) });
-        at += isIdle ? FOLDED_MS : gap;
+        if (isIdle) gaps.push([rank, gap]);
+        else at += gap;
       }
       before = Math.max(before, time);
       folded[rank] = at;
       const result = rows.link.at(row);
       if (rows.kind.at(row) === Kind.ToolCall && result >= 0) busyUntil = Math.max(busyUntil, rows.time.at(result));
     }
+    this.#addFolds(folded, gaps, at);
     return folded;
+  }
+
+  /** Gives each gap its room in times that have none of it, which are so long in all. */
+  #addFolds(folded: Float64Array, gaps: [rank: number, ms: number][], total: number): void {
+    const size = total === 0 ? FOLDED_MS : Math.min(FOLDED_MS, total * FOLDED_PART, (total * ALL_FOLDED_PART) / gaps.length);
+    let skipped = 0;
+    for (const [gap, [rank, ms]] of gaps.entries()) {
+      const at = folded[rank - 1] as number;
+      this.folds.push({ at, end: at + size, ms, skipped: (skipped += ms - size) });
+      const next = gaps[gap + 1]?.[0] ?? this.length;
+      for (let later = rank; later < next; later++) folded[later] = (folded[later] as number) + size * (gap + 1);
+    }
   }
 }
 

@@ -4,11 +4,12 @@ import { type Answer, Answers, type When, idOf } from "./answers.js";
 import { inheritChat, takeOfChat, takeRequest, timeInChat } from "./chats.js";
 import { failureIn, jsonOf, statusInChat, wordsOf } from "./content.js";
 import { inherited } from "./entries.js";
+import { UndatedForks } from "./forks.js";
 import { Kind, isOfChat, isOfFlow, isOfRun } from "./kinds.js";
 import { uuidAt } from "./meta.js";
 import { type Chat, type ChatLane, Columns, Flag, type Lane, type Run, type Session, type Status, newLane, newRun } from "./model.js";
 import type { SourceRecord } from "./source.js";
-import { isFlowSnapshot } from "./states.js";
+import { isFlowSnapshot, statusIn } from "./states.js";
 import type { NamedTools } from "./tools.js";
 import { takeUsage } from "./usage.js";
 
@@ -33,8 +34,9 @@ export class LogIndex {
   readonly words = new Map<number, string>();
   /** Streams by their number, from 1: what a fork names its parent by. */
   readonly #streams: string[] = [""];
+  readonly #undatedForks = new UndatedForks(this);
 
-  constructor(private readonly isImported = false) {}
+  constructor(readonly isImported = false) {}
 
   /** Takes in a page of heads, with the tools that results in it name, as `namedTools` has read them. */
   add({ events, others }: HeadsPage, named: NamedTools = new Map()): void {
@@ -46,6 +48,7 @@ export class LogIndex {
       this.#addOne(record);
     }
     this.#addEvents(page, at, Infinity);
+    this.#undatedForks.date();
   }
 
   #addOne(record: SourceRecord): void {
@@ -227,7 +230,7 @@ export class LogIndex {
     const session = this.sessions.get(id);
     switch (record.kind) {
       case Kind.SessionCreated:
-        this.#session(id, json);
+        this.#session(id, json).position = record.position;
         break;
       case Kind.SessionDescribed:
         if (session !== undefined) session.title = textOf(json["title"]);
@@ -258,7 +261,7 @@ export class LogIndex {
   #session(id: string, json?: Json): Session {
     let session = this.sessions.get(id);
     if (session === undefined) {
-      session = { id, title: undefined, name: undefined, copiedFrom: undefined, createdAt: 0, deleted: false, lanes: [] };
+      session = { id, title: undefined, name: undefined, copiedFrom: undefined, createdAt: 0, position: 0, deleted: false, lanes: [] };
       this.sessions.set(id, session);
     }
     if (json !== undefined) {
@@ -372,7 +375,7 @@ export class LogIndex {
   #addListedFlow(record: SourceRecord): void {
     const json = jsonOf(utf8.decode(record.payload));
     const lane = this.laneOf(textOf(json["run_id"]) ?? "");
-    if (lane?.flowStatus !== undefined) lane.flowStatus = statusOf(json) ?? lane.flowStatus;
+    if (lane?.flowStatus !== undefined) lane.flowStatus = statusIn(json) ?? lane.flowStatus;
   }
 
   #flowEvent(lane: Lane, payload: Uint8Array): number {
@@ -420,7 +423,7 @@ export class LogIndex {
         const lane = isOfFlow ? this.#flow(record) : known;
         const row = this.#row(record, lane?.index ?? -1, record.timeMs - (lane?.skew ?? 0));
         lane?.snapshots.push(row);
-        if (lane?.flowStatus !== undefined) lane.flowStatus = statusOf(jsonOf(utf8.decode(record.payload))) ?? lane.flowStatus;
+        if (lane?.flowStatus !== undefined) lane.flowStatus = statusIn(jsonOf(utf8.decode(record.payload))) ?? lane.flowStatus;
         break;
       }
       case Kind.Redact:
@@ -465,6 +468,7 @@ export class LogIndex {
     lane.inherited = lane.entries.length;
     lane.firstTime = this.rows.time.at(lane.forkRow);
     lane.lastTime = lane.firstTime;
+    if (this.isImported || parent.skew !== 0) this.#undatedForks.add(lane);
   }
 }
 
@@ -481,14 +485,6 @@ interface EventPage {
   usage: number;
   /** The number of the name of tools without one, or -1. */
   unknown: number;
-}
-
-const STATUSES: readonly string[] = ["running", "paused", "completed", "failed", "cancelled"] satisfies Status[];
-
-/** The status that a flow's state says, where it is a word that is known. */
-function statusOf(state: Json): Status | undefined {
-  const status = textOf(state["status"]) ?? "";
-  return STATUSES.includes(status) ? (status as Status) : undefined;
 }
 
 function textOf(value: unknown): string | undefined {

@@ -58,6 +58,8 @@ export interface Session {
   name: string | undefined;
   copiedFrom: string | undefined;
   createdAt: number;
+  /** The position of the record that made it; 0 where that is lost. */
+  position: number;
   deleted: boolean;
   lanes: number[];
 }

@@ -3,7 +3,7 @@
 import type { StoreInfo } from "../protocol.js";
 import type { LogIndex } from "./index.js";
 import type { Payloads } from "./payloads.js";
-import type { Source } from "./source.js";
+import { type Source, markOf } from "./source.js";
 import type { Tree } from "./tree.js";
 
 export interface Opened {
@@ -41,4 +41,13 @@ function lostOf(damages: readonly string[]): string[] {
   if (first === undefined) return [];
   const what = damages.length === 1 ? "A part of this store is damaged, and isn't shown" : `${damages.length} parts of this store are damaged, and aren't shown`;
   return [`${what}: ${first}${damages.length === 1 ? "" : "; …"}. What else there is, is shown. “runlog verify” tells of all, and “runlog verify --repair” mends what can be mended.`];
+}
+
+/** Why what is served isn't what is open, with more in it; undefined where it is that. */
+export async function whyOther(opened: Opened, source: Source, total: number): Promise<string | undefined> {
+  if (source.identity !== opened.source.identity) return "Another store is served here now";
+  if (total < opened.total) return "The store that is served here has less than before, as after a backup was restored";
+  const mark = await markOf(source, opened.total);
+  const isOther = mark !== undefined && opened.mark !== undefined && mark !== opened.mark;
+  return isOther ? "The store that is served here has another past than before, as after a backup was restored" : undefined;
 }

@@ -17,6 +17,7 @@ class StoreSource implements Source {
     readonly identity: string | undefined = undefined,
     readonly leftOut: readonly string[] = [],
     readonly isImported = false,
+    readonly isTranscribed = false,
   ) {}
 
   count(): Promise<number> {
@@ -84,15 +85,16 @@ export async function openGiven(name: string, given: GivenFile[]): Promise<Sourc
   }
   const image = files.length === 1 && files[0] !== undefined ? await imageOf(files[0].blob) : undefined;
   if (image !== undefined) return new StoreSource(name, await openFiles(image));
-  const { store, leftOut } = await imported(files);
-  return new StoreSource(name, store, undefined, leftOut, true);
+  const { store, leftOut, isTranscribed } = await imported(files);
+  return new StoreSource(name, store, undefined, leftOut, true, isTranscribed);
 }
 
 /** A store in memory with what files have, and what they have beside that isn't in it, for people. */
-async function imported(files: GivenFile[]): Promise<{ store: Store; leftOut: string[] }> {
+async function imported(files: GivenFile[]): Promise<{ store: Store; leftOut: string[]; isTranscribed: boolean }> {
   const store = await openInMemory();
   const leftOut: string[] = [];
   let count = 0;
+  let isTranscribed = false;
   for (const { name, blob } of files) {
     const head = await blob.slice(0, 4096).text();
     if (/^\s*\{"runlog":"archive"/.test(head)) {
@@ -101,10 +103,11 @@ async function imported(files: GivenFile[]): Promise<{ store: Store; leftOut: st
     } else if (isTranscript(baseName(name), head)) {
       const transcript = await transcriptInto(store, baseName(name), await blob.text());
       count += transcript.made;
+      isTranscribed ||= transcript.made > 0;
       leftOut.push(...transcript.leftOut);
     }
   }
-  if (count > 0) return { store, leftOut };
+  if (count > 0) return { store, leftOut, isTranscribed };
   await store.close();
   const what = "a store (a folder with a file RUNLOG), an export of “runlog export”, or a transcript (lines of JSON with messages)";
   throw new Error(files.length === 1 ? `“${baseName(files[0]?.name ?? "")}” can't be shown. What can is ${what}.` : `None of the ${files.length} files is ${what}.`);

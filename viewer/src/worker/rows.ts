@@ -1,6 +1,6 @@
 // Makes of events the rows that lists show.
 
-import type { Outcome, Row } from "../protocol.js";
+import type { EventStatus, Outcome, Row } from "../protocol.js";
 import type { Answer } from "./answers.js";
 import { changesBy, saidAt } from "./chats.js";
 import { type Said, argumentsOf, beginning, besideResults, callsIn, eventText, isObject, oneLine, saidBy, shown, tellingArgument } from "./content.js";
@@ -21,6 +21,22 @@ export function outcomeOf(index: LogIndex, family: Family, row: number, moment: 
 
 function outcomeBy(answer: Answer | undefined): Outcome {
   return answer === undefined ? "pending" : answer.isError ? "error" : "ok";
+}
+
+/** Whether nobody is at work in a lane at a moment: its latest run has ended, though it may be resumed, or there never is one. */
+export function isAtRest(index: LogIndex, family: Family, lane: Lane, moment: number): boolean {
+  const isBy = (row: number) => row >= 0 && (family.rank[row] as number) < moment;
+  const at = lane.runs.findLast((one) => isBy(index.runs[one]?.row ?? -1));
+  const run = at === undefined ? undefined : index.runs[at];
+  if (run === undefined) return moment >= family.length && (index.isImported || lane.forkOf >= 0) && lane.runs.length === 0;
+  return run.status !== "running" && isBy(run.endRow);
+}
+
+/** How an event is shown in a lane, by default its own, at a moment. */
+export function statusAt(index: LogIndex, family: Family, row: number, moment: number, lane: Lane | undefined): EventStatus | undefined {
+  const outcome = outcomeOf(index, family, row, moment, lane);
+  const owner = lane ?? index.lanes[index.rows.lane.at(row)];
+  return outcome === "pending" && owner !== undefined && isAtRest(index, family, owner, moment) ? "unanswered" : outcome;
 }
 
 /** Which step begins, and where: a step is written together with its first message, and stands behind that and what belongs to it. */
@@ -51,7 +67,7 @@ export function bareRow(index: LogIndex, family: Family, row: number, moment: nu
   const answer = isCall ? index.answerOf(row, lane, { rank: family.rank, moment }) : undefined;
   const duration = isCall ? (answer?.durationMs ?? Number.NaN) : rows.duration.at(row);
   const tool = rows.tool.at(row);
-  const status = isCall ? outcomeBy(answer) : outcomeOf(index, family, row, moment, lane);
+  const status = statusAt(index, family, row, moment, lane);
   return {
     row,
     kind: "event",
@@ -71,7 +87,7 @@ export function bareRow(index: LogIndex, family: Family, row: number, moment: nu
     bytes: rows.bytes.at(row),
     tool: index.tools[tool] ?? "",
     status,
-    durationMs: Number.isNaN(duration) || status === "pending" ? undefined : duration,
+    durationMs: Number.isNaN(duration) || (isCall && answer === undefined) ? undefined : duration,
     inherited: undefined,
     forgotten: false,
     continuation: (flags & Flag.Continuation) !== 0,

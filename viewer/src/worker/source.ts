@@ -21,6 +21,8 @@ export interface Source {
   readonly identity: string | undefined;
   /** Whether it was made of an export or a transcript when it was opened: its records have the time of that. */
   readonly isImported: boolean;
+  /** Whether it is made of transcripts: their sessions were added in the order of the files, which says nothing. */
+  readonly isTranscribed: boolean;
   /** How many records there are. */
   count(): Promise<number>;
   /** Why records can't be read that were passed over so far. */

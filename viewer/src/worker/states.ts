@@ -1,6 +1,7 @@
 // The states of a flow, each of which may be saved as its difference from an earlier one. docs/decisions has why, under 25.
 
 import { crc32 } from "./crc.js";
+import type { Status } from "./model.js";
 
 /** The last byte of the metadata of a flow's snapshot: of one that is whole, and of a difference. */
 const [WHOLE, DIFFERENCE] = [111, 110];
@@ -20,6 +21,14 @@ export interface Saved {
   readonly sequence: number;
   readonly meta: Uint8Array;
   readonly payload: Uint8Array;
+}
+
+const STATUSES: readonly string[] = ["running", "paused", "completed", "failed", "cancelled"] satisfies Status[];
+
+/** The status that a flow's state says, where it is a word that is known. */
+export function statusIn(state: Record<string, unknown>): Status | undefined {
+  const { status } = state;
+  return typeof status === "string" && STATUSES.includes(status) ? (status as Status) : undefined;
 }
 
 export function isFlowSnapshot(meta: Uint8Array): boolean {

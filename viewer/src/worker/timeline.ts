@@ -4,6 +4,7 @@ import type { LogIndex } from "./index.js";
 import { Kind } from "./kinds.js";
 import { firstWhere, f64 } from "./lists.js";
 import { Flag, type Lane } from "./model.js";
+import { isAtRest } from "./rows.js";
 
 /** So many calls are drawn as bars of their own at most. */
 const BARS_MAX = 4000;
@@ -28,13 +29,14 @@ export function timelineOf(index: LogIndex, family: Family, request: TimelineReq
   // A call that began before may reach into it.
   const first = firstWhere(family.length, (rank) => (folded[rank] as number) >= from);
   const last = firstWhere(family.length, (rank) => (folded[rank] as number) > to);
+  const atRest = Array.from({ length: lanes }, (_, line) => isAtRest(index, family, family.lanes[firstLane + line] as Lane, family.length));
   const addBar = (line: number, row: number, startRank: number, result: number, hasFailed: boolean) => {
     const start = folded[startRank] as number;
     const end = result < 0 ? start : (folded[family.rank[result] as number] ?? start);
     if (bars.length >= BARS_MAX * 5 || end < from || start > to) return;
     // Of many those that can be seen as bars; how dense the others are says enough.
     if (last - first > BARS_MAX && (end - start) * scale < 2) return;
-    for (const value of [line, (start - from) * scale, (end - from) * scale, result < 0 ? 2 : hasFailed ? 1 : 0, row]) bars.push(value);
+    for (const value of [line, (start - from) * scale, (end - from) * scale, result < 0 ? (atRest[line] === true ? 3 : 2) : hasFailed ? 1 : 0, row]) bars.push(value);
   };
   const addCall = (rank: number, row: number, line: number) => addBar(line, row, rank, rows.link.at(row), (rows.flags.at(row) & Flag.Error) !== 0);
   const addBefore = (rank: number) => {

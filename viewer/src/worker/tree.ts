@@ -16,6 +16,8 @@ interface Node {
   session: Session | undefined;
   lane: Lane | undefined;
   children: number;
+  /** How many of those below it failed, however deep. */
+  failedBelow: number;
   /** Which one it is of those that are shown below the same one, from 1, and how many these are. */
   place: number;
   siblings: number;
@@ -44,8 +46,14 @@ export class Tree {
   readonly #toggled = new Set<string>();
   #shown: Node[] | undefined;
   #filter = "";
+  /** What stands directly below a lane, by its index. */
+  #below = new Map<number, Lane[]>();
 
-  constructor(private readonly index: LogIndex) {}
+  /** The session that was added last is the first one; with `isByTime` the one that began last. */
+  constructor(
+    private readonly index: LogIndex,
+    private readonly isByTime = false,
+  ) {}
 
   /** The index has more than before; what is folded stays so. */
   grown(): void {
@@ -73,6 +81,29 @@ export class Tree {
     return this.#shown.findIndex((node) => node.id === id);
   }
 
+  /** The same of the nearest that it is below of, where it is folded away. */
+  placeNear(id: string): number {
+    let lane = this.index.laneOf(id);
+    for (let at = lane; at !== undefined; at = this.#above(at)) {
+      const place = this.placeOf(at.id);
+      if (place >= 0) return place;
+      lane = at;
+    }
+    return this.placeOf(lane?.sessionId ?? "");
+  }
+
+  /** Unfolds what an agent is folded away in. */
+  reveal(id: string): void {
+    this.#shown ??= this.#flatten();
+    let lane = this.index.laneOf(id);
+    if (lane === undefined || this.#filter !== "") return;
+    for (let above = this.#above(lane); above !== undefined; above = this.#above(above)) {
+      if (!this.#isOpen(above.id, this.#below.get(above.index)?.length ?? 0)) this.toggle(above.id);
+      lane = above;
+    }
+    if (lane.sessionId !== undefined && !this.#isOpen(lane.sessionId, 0)) this.toggle(lane.sessionId);
+  }
+
   /** Where the row stands that another one is below of; -1 where that is none. */
   placeAbove(place: number): number {
     this.#shown ??= this.#flatten();
@@ -83,7 +114,8 @@ export class Tree {
   }
 
   #flatten(): Node[] {
-    const children = this.#children();
+    const children = (this.#below = this.#children());
+    const failed = this.#failedBelow(children);
     const nodes: Node[] = [];
     const wordsOf = (lane: Lane) => {
       const session = this.index.sessions.get(lane.sessionId ?? "");
@@ -96,17 +128,17 @@ export class Tree {
       for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
         const [lane, level] = next;
         const below = children.get(lane.index) ?? [];
-        if (matches(lane)) nodes.push({ id: lane.id, depth: level, session: undefined, lane, children: below.length, place: 0, siblings: 0 });
+        if (matches(lane)) nodes.push({ id: lane.id, depth: level, session: undefined, lane, children: below.length, failedBelow: failed.get(lane.index) ?? 0, place: 0, siblings: 0 });
         if (this.#isOpen(lane.id, below.length)) for (const child of below.toReversed()) stack.push([child, level + 1]);
       }
     };
     const sessions = [...this.index.sessions.values()].filter((session) => !session.deleted);
-    for (const session of sessions.sort((a, b) => b.createdAt - a.createdAt)) {
+    for (const session of sessions.sort((a, b) => (this.isByTime ? b.createdAt - a.createdAt : 0) || b.position - a.position)) {
       const roots = session.lanes.map((lane) => this.index.lanes[lane] as Lane).filter((lane) => this.#above(lane) === undefined);
       if (roots.length === 0) continue;
       const at = nodes.length;
       if (this.#isOpen(session.id, 0)) visit(roots, 1);
-      if (this.#filter === "" || nodes.length > at) nodes.splice(at, 0, { id: session.id, depth: 0, session, lane: undefined, children: session.lanes.length, place: 0, siblings: 0 });
+      if (this.#filter === "" || nodes.length > at) nodes.splice(at, 0, { id: session.id, depth: 0, session, lane: undefined, children: session.lanes.length, failedBelow: roots.reduce((sum, root) => sum + (failed.get(root.index) ?? 0) + (this.#hasFailed(root) ? 1 : 0), 0), place: 0, siblings: 0 });
     }
     visit(
       this.index.lanes.filter((lane) => lane.sessionId === undefined),
@@ -127,6 +159,27 @@ export class Tree {
     return children;
   }
 
+  #hasFailed(lane: Lane): boolean {
+    return statusOf(this.index, lane) === "failed";
+  }
+
+  /** How many failed of those below each lane that has any, by its index. */
+  #failedBelow(children: Map<number, Lane[]>): Map<number, number> {
+    const stack = this.index.lanes.filter((lane) => this.#above(lane) === undefined);
+    const ordered: Lane[] = [];
+    for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
+      ordered.push(next);
+      for (const child of children.get(next.index) ?? []) stack.push(child);
+    }
+    const failed = new Map<number, number>();
+    // What is below another one comes before it.
+    for (const { index } of ordered.reverse()) {
+      const sum = (children.get(index) ?? []).reduce((sum, child) => sum + (failed.get(child.index) ?? 0) + (this.#hasFailed(child) ? 1 : 0), 0);
+      if (sum > 0) failed.set(index, sum);
+    }
+    return failed;
+  }
+
   /** The lane that another one stands below: the nearest that it comes from whose session is still there. */
   #above(lane: Lane): Lane | undefined {
     let parent = parentOf(this.index, lane);
@@ -145,7 +198,7 @@ export class Tree {
   #row(node: Node): TreeRow {
     const { lane, session } = node;
     const open = this.#isOpen(node.id, session === undefined ? node.children : 0);
-    const base = { id: node.id, depth: node.depth, children: node.children, open, place: node.place, siblings: node.siblings };
+    const base = { id: node.id, depth: node.depth, children: node.children, failedBelow: node.failedBelow, open, place: node.place, siblings: node.siblings };
     if (session !== undefined) {
       const root = this.index.lanes[session.lanes[0] ?? -1];
       const title = sessionTitle(session);
@@ -162,7 +215,7 @@ export class Tree {
       count: own.flowStatus === undefined ? eventsIn(own) : own.messages + own.toolCalls,
       errors: own.errors,
       durationMs: durationOf(own),
-      tokens: usage.tokensIn + usage.tokensOut,
+      tokens: usage.tokens,
       cost: usage.cost,
       forkAt: own.forkOf >= 0 ? own.forkAt : undefined,
       laneId: own.id,
