@@ -77,6 +77,23 @@ test("a store whose writer was killed is followed, although its files have more 
   await close();
 });
 
+test("a page that can't keep up says how much there is to come", async () => {
+  const { store, run, server } = await recording(["Begin."]);
+  const { page, told, close } = await app.open(server.url);
+  await expect.poll(() => lines(page)).toHaveLength(1);
+  let release = () => {};
+  server.hold(new Promise((resolve) => (release = resolve)));
+  const context = await store.context(run.run.instanceId);
+  for (let some = 0; some < 12; some++) await context.appendMessages(Array.from({ length: 1000 }, () => ({ role: "user", content: "More." })));
+  server.tell(await store.lastPosition());
+  await expect.poll(() => page.locator(".live").innerText()).toMatch(/reading 12,0\d\d more …/);
+  release();
+  await expect.poll(() => page.locator(".live").innerText()).toBe("● live");
+  await expect.poll(() => page.locator(".moments").innerText()).toMatch(/of 12,00\d/);
+  expect(told).toEqual([]);
+  await close();
+});
+
 test("a store that is followed is so after something was dropped that can't be opened, and not after another recording was", async () => {
   const { store, run, server } = await recording(["Begin."]);
   const { page, told, close } = await app.open(server.url);
