@@ -335,6 +335,10 @@ impl Maintenance for Embedded {
         folder.map(Path::to_owned)
     }
 
+    fn has_writer(&self) -> Option<bool> {
+        self.engine.shared().has_writer()
+    }
+
     fn last_position(&self) -> BackendFuture<'_, Position> {
         Box::pin(async move { self.engine.last_position() })
     }

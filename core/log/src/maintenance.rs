@@ -22,6 +22,11 @@ pub trait Maintenance: Send + Sync {
         None
     }
 
+    /// Whether a process has the log open for writing, as in [`Stat::has_writer`].
+    fn has_writer(&self) -> Option<bool> {
+        None
+    }
+
     /// The last durable position; [`Position::ZERO`] while there is no record.
     fn last_position(&self) -> BackendFuture<'_, Position> {
         unsupported("last_position")

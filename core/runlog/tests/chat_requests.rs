@@ -19,8 +19,8 @@ use runlog::{
     backend::Backend,
     blocking::{RequestBuffer, Store},
     chats::{
-        Chat, ChatMessage, ChatRole, ImportOptions, MessageFilter, NewRequest, RequestEnd,
-        ResumeAction, Step, StepStatus, StepType, Table, Updates,
+        Chat, ChatMessage, ChatRole, ImportOptions, ListRequests, MessageFilter, NewRequest,
+        RequestEnd, ResumeAction, Step, StepStatus, StepType, Table, Updates,
     },
     engine::StreamId,
 };
@@ -1004,5 +1004,39 @@ fn a_buffer_dropped_in_an_executor_of_one_thread_is_written_before_the_drop_retu
     assert_eq!(
         (last.step_type, last.status),
         (StepType::Tool, StepStatus::Interrupted)
+    );
+}
+
+#[test]
+fn a_reader_knows_that_nobody_is_at_work_where_nobody_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = Store::open(&path).unwrap();
+    let chat = Chat {
+        chat_id: "c".into(),
+        ..Chat::new("a")
+    };
+    store.chats().create_chat(chat).unwrap();
+    let asked = ChatMessage::text(ChatRole::User, "go");
+    let request = store.chats().begin_request("c", new_request(), asked);
+    let request = request.unwrap();
+    let reader = Store::open_read_only(&path).unwrap();
+    let listed = |unattended: bool| {
+        let options = ListRequests {
+            unattended,
+            ..ListRequests::default()
+        };
+        let page = reader.chats().list_requests(&options).unwrap();
+        page.items
+            .into_iter()
+            .map(|it| it.is_live)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!([listed(false), listed(true)], [[None], [None]]);
+    drop(request);
+    drop(store);
+    assert_eq!(
+        [listed(false), listed(true)],
+        [[Some(false)], [Some(false)]]
     );
 }

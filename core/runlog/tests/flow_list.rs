@@ -243,12 +243,17 @@ fn after_a_crash_what_is_to_be_resumed_is_found_also_read_only() {
         reader.flows().get(done).unwrap().unwrap().is_live,
         Some(false)
     );
-    drop(reader);
     // Nothing is written at the end, as in a crash: the handles are let go of, and the run stays as it was.
     drop(by_itself);
     drop(of_run);
     drop(run);
     drop(store);
+    // Where nobody writes, nobody is at work.
+    let alone = list(&reader, &resumable());
+    assert_eq!(alone[0].run_status, Some(RunStatus::Running));
+    let is_live = alone.iter().map(|flow| flow.is_live).collect::<Vec<_>>();
+    assert_eq!(is_live, [Some(false); 2]);
+    drop(reader);
 
     let store = Store::open(&path).unwrap();
     let found = list(&store, &resumable());

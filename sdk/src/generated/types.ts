@@ -637,7 +637,7 @@ export interface FlowSummary {
   createdAtMs: number;
   /**
    * Whether a process is working on it. Left out if that isn't known: in a store opened read-only, which doesn't know
-   * the state of the writing process.
+   * the state of the writing process. Where it is known that there is none, `false`.
    */
   isLive?: boolean;
   /** Whether it has ended: by its status, by that of its run, or because another flow resumes it. */
@@ -2088,7 +2088,7 @@ export interface UnfinishedRequest {
   createdAtMs: number;
   /**
    * Whether somebody in this process is at work on it; left out in a store that is open for reading only, where the
-   * process that writes it may be.
+   * process that writes it may be. Where it is known that no process writes it, `false`.
    */
   isLive?: boolean;
   /** Its id. */

@@ -1,6 +1,6 @@
 //! `runlog flows`: lists flows, and those to be resumed.
 
-use runlog::{blocking::Store, flows::FlowSummary};
+use runlog::{RunStatus, blocking::Store, flows::FlowSummary};
 
 use crate::{
     args::Global,
@@ -25,9 +25,11 @@ null}.";
 /// The status of a flow that has not ended.
 const RUNNING: &str = "running";
 
-/// Whether only who has the store open for writing knows if the flow is at work: it has not ended.
+/// Whether who opens the store for writing may know better of a flow that has not ended: if it is at work, or that its run was left
+/// running by a process that was killed.
 pub(super) fn is_in_question(flow: &FlowSummary) -> bool {
-    !flow.is_over && flow.is_live.is_none()
+    let may_be_left = flow.run_status == Some(RunStatus::Running);
+    !flow.is_over && (flow.is_live.is_none() || may_be_left)
 }
 
 /// The status of a flow as its reader sees it: its snapshot's, unless that says it is running and nobody has it open.

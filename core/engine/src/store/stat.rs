@@ -1,7 +1,7 @@
 //! [`Stat`]: the size of a store and of its contents.
 
 use super::commit::shared::Shared;
-use crate::{Position, Result, Stat, format::files};
+use crate::{Position, Result, Stat};
 
 pub(crate) fn stat(shared: &Shared) -> Result<Stat> {
     let durable = shared.durable();
@@ -31,21 +31,7 @@ pub(crate) fn stat(shared: &Shared) -> Result<Stat> {
         last_time_ms: durable.last_time_ms,
         segment_bytes,
         used_bytes,
-        has_writer: has_writer(shared),
+        has_writer: shared.has_writer(),
         readers_behind: shared.watermark_failure().map(|error| error.to_string()),
     })
-}
-
-/// Of the two files that a writer locks one is enough: a user may have deleted the other.
-fn has_writer(shared: &Shared) -> Option<bool> {
-    if !shared.is_read_only() {
-        return Some(!shared.is_closed());
-    }
-    let is_locked = |name| shared.storage.is_locked(name);
-    let locked = [is_locked(files::LOCK), is_locked(files::IDENTITY)];
-    match locked {
-        _ if locked.contains(&Some(true)) => Some(true),
-        [Some(false), _] => Some(false),
-        _ => None,
-    }
 }

@@ -76,7 +76,7 @@ pub struct FlowSummary {
     /// Whether it has ended: by its status, by that of its run, or because another flow resumes it.
     pub is_over: bool,
     /// Whether a process is working on it. `None` if that isn't known: in a store opened read-only, which doesn't know
-    /// the state of the writing process.
+    /// the state of the writing process. Where it is known that there is none, `false`.
     pub is_live: Option<bool>,
     /// When it was begun: milliseconds since 1970-01-01 UTC.
     pub created_at_ms: u64,

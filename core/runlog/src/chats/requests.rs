@@ -75,7 +75,7 @@ pub struct UnfinishedRequest {
     /// How far it has come.
     pub status: RequestStatus,
     /// Whether somebody in this process is at work on it; `None` in a store that is open for reading only, where the
-    /// process that writes it may be.
+    /// process that writes it may be. Where it is known that no process writes it, `false`.
     pub is_live: Option<bool>,
     /// When it was begun.
     pub created_at_ms: u64,
@@ -111,9 +111,9 @@ impl Chats {
         let filter = (status, chat_id, assistant_id, unattended);
         let cursor = Cursor::read(options.cursor.as_deref(), CursorKind::Requests, &filter)?;
         let before = cursor.map_or(u64::MAX, |cursor| cursor.first);
-        let is_known = !self.store.backend().is_read_only();
+        let at_work = self.store.at_work();
         let is_live = |session: SessionId, request: &OpenRequest| {
-            is_known.then(|| self.store.claims().has(session, &request.request_id))
+            at_work.is(|| self.store.claims().has(session, &request.request_id))
         };
         self.store
             .shared

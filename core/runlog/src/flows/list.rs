@@ -10,6 +10,7 @@ use crate::{
         cursor::{Cursor, Kind},
         page::check_limit,
     },
+    kernel::store::AtWork,
 };
 
 /// The flows of a store. [`blocking::Flows`](crate::blocking::Flows) is its blocking counterpart.
@@ -58,8 +59,8 @@ impl Flows {
     ///
     /// After a kill, the next opening for writing pauses the runs that were left running; with
     /// [`resumable`](ListFlows::resumable) this then lists what is to be resumed. In a store that is open for reading
-    /// only, the list includes flows that the writing process may be running: their [`is_live`](FlowSummary::is_live)
-    /// is `None`.
+    /// only, the list includes flows that the writing process, where there is one, may be running: their
+    /// [`is_live`](FlowSummary::is_live) is `None`.
     ///
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a limit of 0, or a cursor of another list.
@@ -70,13 +71,14 @@ impl Flows {
         let before = cursor.map(|cursor| u32::try_from(cursor.first)).transpose();
         let before = before.map_err(|_| Error::invalid("the cursor names no place of the list"))?;
         self.store.shared.flows.projection.catch_up().await?;
+        let at_work = self.store.at_work();
         let page = self
             .store
             .runs()
             .index()
             .read(|runs| {
                 self.with_state(|flows| {
-                    flows.list(options, before, |flow| self.with_run(runs, flow))
+                    flows.list(options, before, |flow| self.with_run(runs, flow, at_work))
                 })
             })
             .await?;
@@ -99,9 +101,10 @@ impl Flows {
     /// Those of reading the store.
     pub async fn get(&self, id: RunId) -> Result<Option<FlowSummary>> {
         self.store.shared.flows.projection.catch_up().await?;
+        let at_work = self.store.at_work();
         let get = |runs: &RunCatalog| {
             self.with_state(|flows| flows.flow(id))
-                .map(|flow| self.with_run(runs, flow))
+                .map(|flow| self.with_run(runs, flow, at_work))
         };
         self.store.runs().index().read(get).await
     }
@@ -111,13 +114,12 @@ impl Flows {
     }
 
     /// A flow's summary, with the status of its run and whether this process is running it.
-    fn with_run(&self, runs: &RunCatalog, flow: FlowSummary) -> FlowSummary {
+    fn with_run(&self, runs: &RunCatalog, flow: FlowSummary, at_work: AtWork) -> FlowSummary {
         let run_status = runs.run(flow.run_id).map(|placed| placed.run.status);
         let is_over = flow.is_over || run_status.is_some_and(RunStatus::is_final);
         let is_working = || {
-            let is_known = !self.store.backend().is_read_only();
             let of_run = || self.store.runs().index().shared().live().has(flow.run_id);
-            is_known.then(|| self.store.shared.flows.shared.live().has(flow.run_id) || of_run())
+            at_work.is(|| self.store.shared.flows.shared.live().has(flow.run_id) || of_run())
         };
         let is_live = if is_over || run_status == Some(RunStatus::Paused) {
             Some(false)

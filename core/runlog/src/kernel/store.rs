@@ -241,6 +241,17 @@ impl Store {
         self.backend().is_read_only()
     }
 
+    /// Who may be at work on what is in the store.
+    pub(crate) fn at_work(&self) -> AtWork {
+        if !self.backend().is_read_only() {
+            return AtWork::Own;
+        }
+        match self.backend().maintenance().has_writer() {
+            Some(false) => AtWork::Nobody,
+            _ => AtWork::Another,
+        }
+    }
+
     /// The log's storage.
     pub fn backend(&self) -> &Arc<dyn Backend> {
         &self.shared.backend
@@ -250,5 +261,26 @@ impl Store {
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store").finish_non_exhaustive()
+    }
+}
+
+/// Who may be at work on what is in a store.
+#[derive(Clone, Copy)]
+pub(crate) enum AtWork {
+    /// This process, which writes it.
+    Own,
+    /// Another one, which this one knows nothing of.
+    Another,
+    Nobody,
+}
+
+impl AtWork {
+    /// Whether somebody is at work on something, of which this process knows whether it is itself; `None` where that isn't known.
+    pub(crate) fn is(self, is_own: impl FnOnce() -> bool) -> Option<bool> {
+        match self {
+            Self::Own => Some(is_own()),
+            Self::Another => None,
+            Self::Nobody => Some(false),
+        }
     }
 }

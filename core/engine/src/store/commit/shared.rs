@@ -3,7 +3,7 @@
 use super::background::Background;
 use crate::{
     Error, ErrorKind, Result, SegmentId,
-    format::files::{Identity, Watermark},
+    format::files::{self, Identity, Watermark},
     index::lineage::View,
     storage::{File, Storage},
     store::{
@@ -152,6 +152,20 @@ impl Shared {
 
     pub(crate) fn is_read_only(&self) -> bool {
         self.options.mode == Mode::ReadOnly
+    }
+
+    /// Whether a process has the store open for writing; `None` where it can't be told. Of the two files that a writer locks one is
+    /// enough: a user may have deleted the other.
+    pub(crate) fn has_writer(&self) -> Option<bool> {
+        if !self.is_read_only() {
+            return Some(!self.is_closed());
+        }
+        let locked = [files::LOCK, files::IDENTITY].map(|name| self.storage.is_locked(name));
+        match locked {
+            _ if locked.contains(&Some(true)) => Some(true),
+            [Some(false), _] => Some(false),
+            _ => None,
+        }
     }
 
     /// Registers the view of a new read. The caller holds the directory's lock, so that a compaction can't drop records
