@@ -6,9 +6,11 @@
 mod traces;
 
 use runlog::{
-    SessionId,
+    RawJson, SessionId,
     blocking::Store,
-    chats::{Chat, ChatFilter, ChatMessage, ChatRole, ListRequests, NewRequest, RequestEnd},
+    chats::{
+        Chat, ChatFilter, ChatMessage, ChatRole, ListRequests, NewRequest, RequestEnd, Updates,
+    },
     log::Position,
     retention::{Erase, Erased},
     sessions::CopySession,
@@ -224,4 +226,17 @@ fn a_fork_that_is_named_takes_what_it_shares_also_beside_its_user() {
     };
     erase(&store, both);
     assert_eq!(said(&store, "trip"), [] as [&str; 0]);
+}
+
+#[test]
+fn who_changed_a_chat_that_somebody_forked_is_forgotten_in_the_fork_too() {
+    let store = Store::in_memory();
+    chat_of(&store, "trip", "zoe");
+    let updates = Updates::new().with("updated_by", RawJson::string("zoe"));
+    store.chats().update_chat("trip", &updates).unwrap();
+    fork(&store, "trip", "of bob", "bob");
+    erase(&store, of_users(&["zoe"]));
+    assert!(!tells(&store, "zoe"));
+    let fork = store.chats().get_chat("of bob").unwrap().unwrap();
+    assert_eq!(fork.created_by.as_deref(), Some("bob"));
 }

@@ -23,11 +23,12 @@ struct Found {
     erased: Option<Position>,
 }
 
-/// What descriptions say that others may have taken over: titles, metadata, and values of further fields by their names.
+/// What descriptions say: titles, metadata, people, and values of further fields by their names.
 #[derive(Default)]
 struct Said {
     titles: HashSet<String>,
     metadata: HashSet<RawJson>,
+    people: HashSet<String>,
     extra: HashSet<(String, String)>,
 }
 
@@ -35,11 +36,14 @@ impl Said {
     fn add(&mut self, description: &SessionDescription) {
         self.titles.extend(description.title.clone());
         self.metadata.extend(description.metadata.clone());
+        self.people.extend(description.created_by.clone());
+        self.people.extend(description.updated_by.clone());
         let extra = description.extra.iter();
         self.extra
             .extend(extra.map(|(field, value)| (field.clone(), value.to_string())));
     }
 
+    /// Takes out what another session said, but for people.
     fn remove(&mut self, description: &SessionDescription) {
         if let Some(title) = &description.title {
             self.titles.remove(title);
@@ -52,12 +56,15 @@ impl Said {
         }
     }
 
-    /// What a description of another session says besides. Whose that is, it says for itself: without it, nobody would find it who
-    /// looks for all that this user made.
+    /// What a description of another session says besides. It goes on to say whose that is: without it, nobody would find it who looks
+    /// for all that this user made.
     fn left_of(&self, description: &SessionDescription) -> SessionDescription {
         let mut left = description.clone();
         left.title.take_if(|title| self.titles.contains(title));
         left.metadata.take_if(|json| self.metadata.contains(json));
+        let maker = left.created_by.as_ref();
+        left.updated_by
+            .take_if(|name| self.people.contains(name) && Some(&*name) != maker);
         left.extra
             .retain(|field, value| !self.extra.contains(&(field.clone(), value.to_string())));
         left
