@@ -169,7 +169,10 @@ export interface Chat {
   tenantId?: string;
   /** Its title. */
   title?: string;
-  /** When it was last changed: milliseconds since 1970-01-01 UTC; kept by the store. */
+  /**
+   * When it was last changed, of a deleted one when it was deleted: milliseconds since 1970-01-01 UTC; kept by the
+   * store.
+   */
   updatedAtMs: number;
   /** The user who changed it last. */
   updatedBy?: string;
@@ -1048,7 +1051,10 @@ export interface NewChat {
   tenantId?: string | undefined;
   /** Its title. */
   title?: string | undefined;
-  /** When it was last changed: milliseconds since 1970-01-01 UTC; kept by the store. */
+  /**
+   * When it was last changed, of a deleted one when it was deleted: milliseconds since 1970-01-01 UTC; kept by the
+   * store.
+   */
   updatedAtMs?: number | undefined;
   /** The user who changed it last. */
   updatedBy?: string | undefined;

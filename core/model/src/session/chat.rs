@@ -87,7 +87,7 @@ pub struct Chat {
     #[serde(rename = "created_at", default, deserialize_with = "crate::time::read")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub created_at_ms: u64,
-    /// When it was last changed: milliseconds since 1970-01-01 UTC; kept by the store.
+    /// When it was last changed, of a deleted one when it was deleted: milliseconds since 1970-01-01 UTC; kept by the store.
     #[serde(rename = "updated_at", default, deserialize_with = "crate::time::read")]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub updated_at_ms: u64,
