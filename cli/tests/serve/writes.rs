@@ -507,6 +507,13 @@ fn a_server_that_writes_makes_its_store_in_which_a_chat_is_held_copied_and_cut()
     assert_eq!(copy["session"]["name"], "another");
     let of_copy = get("/v1/chats/another/messages");
     assert_eq!(of_copy["items"].as_array().unwrap().len(), 1);
+    // With what isn't there, more would be copied, or for somebody else.
+    for none in ["up_to_message", "up_to_sequence", "created_by"] {
+        let body = json!({none: null}).to_string();
+        let refused = server.post("/v1/chats/trip/copies", &headers, &body);
+        let detail = refused.problem(400, "invalid_input");
+        assert!(detail.contains(none), "{detail}");
+    }
     let refused = server.post("/v1/sessions/trip/copies", &headers, "{}");
     let detail = refused.problem(400, "invalid_input");
     assert!(detail.contains("/v1/chats/{chat_id}"), "{detail}");

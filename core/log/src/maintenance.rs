@@ -170,9 +170,10 @@ pub struct Stat {
     pub segment_bytes: u64,
     /// How many of these bytes are used by records, their headers included, and index blocks.
     pub used_bytes: u64,
-    /// Whether a process has the store open for writing. Where none has, runs and requests that are `running` were cut off: the
-    /// next one that opens it for writing says so. `None` where it can't be told: of files that were handed over one by one, as
-    /// in a browser, and on a file system without locks.
+    /// Whether a process has the store open for writing. Where none has, nobody is at work on what is `running`: its process was
+    /// killed. The next one that opens it for writing pauses runs; requests of chats stay `running` until they are gone on with, or
+    /// dismissed. `None` where it can't be told: of files that were handed over one by one, as in a browser, where they can't be
+    /// read, and on a file system without locks.
     pub has_writer: Option<bool>,
     /// Why readers in other processes don't see newer records: the error of writing the watermark file that they
     /// follow. The records are safe nevertheless. Always `None` for a reader.

@@ -407,9 +407,21 @@ fn an_answer_that_was_interrupted_is_gone_on_with_in_the_copy(store: &blocking::
     };
     let tokens = |tokens: u32| Some(format!(r#"{{"tokens":{tokens}}}"#));
     assert_eq!(of(&copy), (true, tokens(100)));
+    let unfinished = || {
+        let all = chats.list_requests(&ListRequests::default()).unwrap().items;
+        let of_copy = all.into_iter().filter(|it| it.chat_id == copy);
+        of_copy.map(|it| it.status).collect::<Vec<_>>()
+    };
+    assert_eq!(unfinished(), []);
     let mut request = chats.go_on(&resumption).unwrap();
     assert_eq!(of(&copy), (true, tokens(100)));
+    request.send(text(ChatRole::Assistant, "and on")).unwrap();
+    request.flush().unwrap();
+    // So that it is found after a crash.
+    assert_eq!(of(&copy), (false, None));
+    assert_eq!(unfinished(), [RequestStatus::Running]);
     request.finish(RequestEnd::Completed).unwrap();
+    assert_eq!(unfinished(), []);
     assert_eq!(of(&copy), (false, None));
     assert!(chats.resume(&copy).unwrap().is_none());
     let resumption = chats.resume("c").unwrap().unwrap();

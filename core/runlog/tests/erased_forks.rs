@@ -240,3 +240,35 @@ fn who_changed_a_chat_that_somebody_forked_is_forgotten_in_the_fork_too() {
     let fork = store.chats().get_chat("of bob").unwrap().unwrap();
     assert_eq!(fork.created_by.as_deref(), Some("bob"));
 }
+
+#[test]
+fn what_somebody_says_of_his_own_fork_stays_between_two_of_an_erased_user() {
+    let store = Store::in_memory();
+    let described = |chat_id: &str, title: &str| {
+        let updates = Updates::new()
+            .with("title", RawJson::string(title))
+            .with("metadata", RawJson::string(&format!("of {title}")));
+        store.chats().update_chat(chat_id, &updates).unwrap();
+    };
+    let told = |chat_id: &str| {
+        let chat = store.chats().get_chat(chat_id).unwrap().unwrap();
+        let metadata = chat.metadata.map(|json| json.as_str().to_owned());
+        (chat.title, metadata)
+    };
+    chat_of(&store, "first", "bob");
+    described("first", "bob's");
+    fork(&store, "first", "second", "bob");
+    fork(&store, "second", "as it was", "eve");
+    fork(&store, "second", "of carl", "carl");
+    described("of carl", "carl's");
+    fork(&store, "of carl", "third", "bob");
+    fork(&store, "third", "of eve", "eve");
+    erase(&store, of_users(&["bob"]));
+    let carls = (Some("carl's".to_owned()), Some(r#""of carl's""#.to_owned()));
+    assert_eq!(told("of carl"), carls);
+    assert_eq!(told("of eve"), carls, "it was carl's before");
+    for chat in ["first", "second", "third", "as it was"] {
+        assert_eq!(told(chat), (None, None), "{chat}");
+    }
+    assert!(!tells(&store, "bob's"));
+}

@@ -24,7 +24,8 @@ use runlog::{
     backend::Backend,
     blocking::{FlowRun, Playback, RunRecorder, Store},
     chats::{
-        Chat, ChatMessage, ChatRole, ListRequests, MessageFilter, NewRequest, RequestEnd, Updates,
+        Chat, ChatMessage, ChatRole, ListRequests, MessageFilter, NewRequest, RequestEnd, StepType,
+        Updates,
     },
     engine::{
         Host, SystemHost,
@@ -782,6 +783,47 @@ fn an_erasure_can_be_repeated_and_changes_nothing_where_it_is_refused() {
             .collect::<Vec<_>>(),
         [ids[3]]
     );
+}
+
+#[test]
+fn a_chat_whose_request_is_gone_on_with_is_kept_from_then_on() {
+    let store = Store::in_memory();
+    let chats = store.chats();
+    let asked = |chat: &str| {
+        let chat = Chat {
+            chat_id: chat.into(),
+            ..Chat::new("travel")
+        };
+        let chat = chats.create_chat(chat).unwrap().chat_id;
+        let asked = ChatMessage::text(ChatRole::User, "Oslo?");
+        let mut request = chats
+            .begin_request(&chat, NewRequest::new("travel"), asked)
+            .unwrap();
+        request
+            .start_step(StepType::Llm, RawJson::parse("{}".to_owned()).unwrap())
+            .unwrap();
+        request.finish(RequestEnd::Interrupted).unwrap();
+        chat
+    };
+    let (resumed, other) = (asked("resumed"), asked("other"));
+    let resumption = chats.resume(&resumed).unwrap().unwrap();
+    // Nothing is written by that.
+    let mut request = chats.go_on(&resumption).unwrap();
+    let policy = RetentionPolicy {
+        older_than_ms: Some(1),
+        ..RetentionPolicy::default()
+    };
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    let done = retained(&store, &policy);
+    assert_eq!((done.sessions, done.kept_at_work), (1, 1));
+    assert!(chats.get_chat(&other).unwrap().is_none());
+    request
+        .send(ChatMessage::text(ChatRole::Assistant, "By train."))
+        .unwrap();
+    request.finish(RequestEnd::Completed).unwrap();
+    drop(request);
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    assert_eq!(retained(&store, &policy).sessions, 1);
 }
 
 #[test]

@@ -324,7 +324,8 @@ export interface ChatRequest {
   error?: string;
   /**
    * Whether the chat has it of the one that it is a copy of, where it was worked on: what it took is counted there.
-   * Once it is gone on with in the copy it is that one's own, and its `usage` what it takes there.
+   * Once it is gone on with in the copy it is that one's own, and has the `run_id`, `usage` and `metadata` that are
+   * told of it there.
    */
   isCopied?: boolean;
   /** Anything else, as JSON. */
@@ -1897,9 +1898,10 @@ export interface Stat {
   /** When it was made: milliseconds since 1970-01-01 UTC. */
   createdMs: number;
   /**
-   * Whether a process has the store open for writing. Where none has, runs and requests that are `running` were cut
-   * off: the next one that opens it for writing says so. Left out where it can't be told: of files that were handed
-   * over one by one, as in a browser, and on a file system without locks.
+   * Whether a process has the store open for writing. Where none has, nobody is at work on what is `running`: its
+   * process was killed. The next one that opens it for writing pauses runs; requests of chats stay `running` until they
+   * are gone on with, or dismissed. Left out where it can't be told: of files that were handed over one by one, as in a
+   * browser, where they can't be read, and on a file system without locks.
    */
   hasWriter?: boolean;
   /** The last position, which is also how many records were ever appended. */

@@ -43,7 +43,7 @@ pub struct RequestDraft {
     /// What the inputs and spaces of the next steps are saved as differences from.
     diffs: StepDiffs,
     /// Whether the request's own record has changed since it was written.
-    is_request_changed: bool,
+    pub(super) is_request_changed: bool,
     /// The messages to delete once there is one of the request.
     pub(super) replaced: Vec<SavedAt>,
 }

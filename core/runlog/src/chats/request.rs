@@ -8,7 +8,7 @@ use std::{
 
 use runlog_log::{Batch, Expected};
 use runlog_model::{
-    ChatEvent, ChatIdOf, ChatMessage, ChatRequest, RequestStatus, SessionId, Space, Step,
+    ChatEvent, ChatIdOf, ChatMessage, ChatRequest, RawJson, RequestStatus, SessionId, Space, Step,
 };
 
 use super::{
@@ -110,16 +110,23 @@ impl Chats {
         let of_request = fold.steps_of_request(&resumption.step.request_id);
         let stack = CallStack::resumed(path, of_request.into_iter().map(|step| &**step));
         let (step, space) = (resumption.step.clone(), resumption.space.clone());
-        let request = match fold.request(&step.request_id) {
-            Some(request) => ChatRequest {
-                status: RequestStatus::Running,
-                is_copied: false,
-                // The first record has them.
-                replaces: Vec::new(),
-                // What the original took is counted there.
-                usage: request.usage.clone().filter(|_| !request.is_copied),
-                ..request.clone()
-            },
+        let known = fold.request(&step.request_id);
+        let was_copied = known.is_some_and(|request| request.is_copied);
+        let request = match known {
+            Some(request) => {
+                let own = |detail: &Option<RawJson>| detail.clone().filter(|_| !was_copied);
+                ChatRequest {
+                    status: RequestStatus::Running,
+                    is_copied: false,
+                    // The first record has them.
+                    replaces: Vec::new(),
+                    // What was said of the original's work is told there, and counted.
+                    run_id: request.run_id.filter(|_| !was_copied),
+                    usage: own(&request.usage),
+                    metadata: own(&request.metadata),
+                    ..request.clone()
+                }
+            }
             // Its steps were saved without a request.
             None => {
                 let root = resumption.stack.first().map(|level| &level.assistant_id);
@@ -130,6 +137,8 @@ impl Chats {
         let replaced = fold.replaced_by(&request.request_id);
         let mut buffer = self.buffer(session, request, stack, space, Some(step), (claim, None));
         buffer.draft.replaced = replaced;
+        // It is the copy's own from what is written next.
+        buffer.draft.is_request_changed |= was_copied;
         Ok(buffer)
     }
 

@@ -19,12 +19,34 @@ const TOGETHER: usize = 5_000;
 struct Found {
     /// Their descriptions that haven't been erased, by session, in the order they were written.
     described: BTreeMap<SessionId, Vec<(Position, SessionDescription)>>,
+    /// What those were copied from that were.
+    sources: BTreeMap<SessionId, SessionId>,
     /// Where the last description of a chosen session was erased.
     erased: Option<Position>,
 }
 
+/// Whose descriptions are erased, and who loses with them what they say.
+pub(crate) struct ErasedDescriptions {
+    /// Sessions that were named: what they were copied from loses it, too.
+    pub(crate) named: BTreeSet<SessionId>,
+    /// Those that a user made, who was: their copies lose what isn't said by somebody else's that they were copied from.
+    pub(crate) of_users: BTreeSet<SessionId>,
+    /// Those that lose something.
+    pub(crate) sharers: BTreeSet<SessionId>,
+}
+
+impl ErasedDescriptions {
+    fn chosen(&self) -> BTreeSet<SessionId> {
+        &self.named | &self.of_users
+    }
+
+    fn is_chosen(&self, id: SessionId) -> bool {
+        self.named.contains(&id) || self.of_users.contains(&id)
+    }
+}
+
 /// What descriptions say: titles, metadata, people, and values of further fields by their names.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Said {
     titles: HashSet<String>,
     metadata: HashSet<RawJson>,
@@ -41,6 +63,17 @@ impl Said {
         let extra = description.extra.iter();
         self.extra
             .extend(extra.map(|(field, value)| (field.clone(), value.to_string())));
+    }
+
+    fn add_all<'a>(&mut self, all: impl IntoIterator<Item = &'a (Position, SessionDescription)>) {
+        all.into_iter().for_each(|(_, it)| self.add(it));
+    }
+
+    fn join(&mut self, other: Self) {
+        self.titles.extend(other.titles);
+        self.metadata.extend(other.metadata);
+        self.people.extend(other.people);
+        self.extra.extend(other.extra);
     }
 
     /// Takes out what another session said, but for people.
@@ -95,15 +128,14 @@ impl CatalogReader {
     /// Returns of how many records. Repeated after a crash, it does what was left to do.
     pub(crate) async fn erase_descriptions(
         &self,
-        chosen: &BTreeSet<SessionId>,
-        sharers: &BTreeSet<SessionId>,
+        what: &ErasedDescriptions,
         reason: &str,
     ) -> Result<u64> {
-        let (mut rest, mut erased) = (chosen.clone(), Erased::default());
+        let (mut rest, mut erased) = (what.chosen(), Erased::default());
         while !rest.is_empty() {
             let after = rest.iter().nth(TOGETHER).copied();
             let later = after.map(|after| rest.split_off(&after));
-            let some = self.erase_some(&rest, sharers, reason).await?;
+            let some = self.erase_some(&rest, what, reason).await?;
             erased.records += some.records;
             erased.last = erased.last.max(some.last);
             rest = later.unwrap_or_default();
@@ -118,15 +150,20 @@ impl CatalogReader {
     async fn erase_some(
         &self,
         chosen: &BTreeSet<SessionId>,
-        sharers: &BTreeSet<SessionId>,
+        what: &ErasedDescriptions,
         reason: &str,
     ) -> Result<Erased> {
         let mut attempts = self.attempts().await;
         loop {
-            let look = |catalog: &Catalog| (catalog.last_sequence(), catalog.related(chosen));
-            let (last, family) = self.read(look).await?;
+            let look = |catalog: &Catalog| {
+                let family = catalog.related(chosen);
+                let source = |id: &SessionId| Some((*id, catalog.session(*id)?.copied_from?));
+                let sources: BTreeMap<_, _> = family.iter().filter_map(source).collect();
+                (catalog.last_sequence(), family, sources)
+            };
+            let (last, family, sources) = self.read(look).await?;
             let found = self.descriptions(chosen, &family, Sequence(last)).await?;
-            let erasing = found.erasing(chosen, sharers);
+            let erasing = Found { sources, ..found }.erasing(chosen, what);
             if erasing.positions.is_empty() {
                 return Ok(Erased {
                     records: 0,
@@ -189,16 +226,31 @@ impl CatalogReader {
 }
 
 impl Found {
-    fn erasing(&self, chosen: &BTreeSet<SessionId>, sharers: &BTreeSet<SessionId>) -> Erasing {
+    /// What a session was copied from, what that was, and so on.
+    fn above(&self, id: SessionId) -> impl Iterator<Item = SessionId> {
+        std::iter::successors(self.sources.get(&id).copied(), |id| {
+            self.sources.get(id).copied()
+        })
+    }
+
+    /// What a session that is erased says, without what it may have taken over from one that isn't.
+    fn own_of(&self, id: SessionId, what: &ErasedDescriptions) -> Said {
         let mut said = Said::default();
-        for (_, descriptions) in self.described.iter().filter(|(id, _)| chosen.contains(id)) {
-            descriptions.iter().for_each(|(_, it)| said.add(it));
+        said.add_all(self.described.get(&id).into_iter().flatten());
+        for other in self.above(id).filter(|id| !what.is_chosen(*id)) {
+            let descriptions = self.described.get(&other).into_iter().flatten();
+            descriptions.for_each(|(_, it)| said.remove(it));
         }
-        // What one said from whom the chosen took it over isn't theirs.
-        let is_spared = |id: &SessionId| !chosen.contains(id) && !sharers.contains(id);
-        for (_, descriptions) in self.described.iter().filter(|(id, _)| is_spared(id)) {
-            descriptions.iter().for_each(|(_, it)| said.remove(it));
-        }
+        said
+    }
+
+    fn erasing(&self, chosen: &BTreeSet<SessionId>, what: &ErasedDescriptions) -> Erasing {
+        let mut of_named = Said::default();
+        let named = self
+            .described
+            .iter()
+            .filter(|(id, _)| what.named.contains(id));
+        named.for_each(|(_, descriptions)| of_named.add_all(descriptions));
         let mut positions = BTreeSet::new();
         let mut left = Vec::new();
         for (id, descriptions) in &self.described {
@@ -207,8 +259,12 @@ impl Found {
                 left.push(SessionDescription::empty(*id));
                 continue;
             }
-            if is_spared(id) {
+            if !what.sharers.contains(id) {
                 continue;
+            }
+            let mut said = of_named.clone();
+            for made in self.above(*id).filter(|id| what.of_users.contains(id)) {
+                said.join(self.own_of(made, what));
             }
             let with_it: Vec<_> = descriptions
                 .iter()

@@ -6,7 +6,7 @@ pub(crate) mod agents;
 pub(crate) mod catalog;
 pub(crate) mod chats;
 pub(crate) mod claims;
-mod descriptions;
+pub(crate) mod descriptions;
 pub(crate) mod erased_runs;
 pub(crate) mod flows;
 pub(crate) mod gates;

@@ -19,6 +19,7 @@ use crate::{
     Error, ErrorKind, Result, Store,
     kernel::{
         catalog::CATALOG_STREAM,
+        descriptions::ErasedDescriptions,
         lookup,
         records::{append, chat_stream},
     },
@@ -151,7 +152,7 @@ impl Store {
         let last = if_supported(self.backend().maintenance().last_position().await)?;
         let mut versions = BTreeSet::new();
         let chosen = self.sessions_to_erase(what).await?;
-        let mut described = chosen.all();
+        let mut described = BTreeSet::new();
         let mut streams = HashSet::new();
         let mut positions = BTreeSet::new();
         for position in &what.positions {
@@ -180,8 +181,8 @@ impl Store {
         for id in &sessions {
             self.check_is_quiet(*id).await?;
         }
-        let sharers = self.sharers(&chosen, &described).await?;
-        for id in &sharers {
+        let descriptions = self.descriptions_to_erase(&chosen, &described).await?;
+        for id in &descriptions.sharers {
             self.check_nobody_works(*id, "a session that shares messages with it")
                 .await?;
         }
@@ -210,8 +211,8 @@ impl Store {
         withdraw_requests(&**self.backend(), &runs);
         let records = self.backend().redactions().saturating_sub(before);
         let catalog = &self.shared.catalog;
-        let descriptions = catalog.erase_descriptions(&described, &sharers, &what.reason);
-        Ok(records + descriptions.await?)
+        let described = catalog.erase_descriptions(&descriptions, &what.reason);
+        Ok(records + described.await?)
     }
 
     /// The sessions that are named, by whatever they are.
@@ -246,18 +247,23 @@ impl Store {
         })
     }
 
-    /// The sessions that lose with those that are chosen what they share. `described` are those that are chosen, and others of which
-    /// only the description is.
-    async fn sharers(
+    /// The descriptions of the sessions that are chosen, and of others of which only these are.
+    async fn descriptions_to_erase(
         &self,
         chosen: &Chosen,
-        described: &BTreeSet<SessionId>,
-    ) -> Result<BTreeSet<SessionId>> {
-        let named = described - &chosen.of_users;
+        others: &BTreeSet<SessionId>,
+    ) -> Result<ErasedDescriptions> {
+        let (named, of_users) = (&chosen.named | others, &chosen.of_users - others);
         let look = |catalog: &Catalog| {
-            &(&catalog.related(&named) | &catalog.with_copies(&chosen.of_users)) - described
+            let sharers = &catalog.related(&named) | &catalog.with_copies(&of_users);
+            &(&sharers - &named) - &of_users
         };
-        self.shared.catalog.read(look).await
+        let sharers = self.shared.catalog.read(look).await?;
+        Ok(ErasedDescriptions {
+            named,
+            of_users,
+            sharers,
+        })
     }
 
     /// Takes the requests of some chats out of the lists of open ones, and those of other chats of which nothing is left, because it was

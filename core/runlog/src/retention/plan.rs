@@ -7,8 +7,7 @@ use std::{
 
 use runlog_log::{Direction, ReadOptions, Sequence, StreamId};
 use runlog_model::{
-    Deleted, ListSessions, RequestStatus, RunId, RunStatus, RunSummary, Session, SessionId,
-    SessionStatus,
+    Deleted, ListSessions, RunId, RunStatus, RunSummary, Session, SessionId, SessionStatus,
 };
 
 use super::{RetainProgress, RetainStage, RetentionPolicy};
@@ -291,13 +290,8 @@ impl Store {
             RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled => false,
         };
         // Handles of flows don't count: the flow of a run that isn't running takes nothing any more.
-        runs.iter().any(is_run_kept)
-            || session.chat.as_ref().is_some_and(|chat| {
-                chat.open_requests.iter().any(|request| {
-                    request.status == RequestStatus::Running
-                        && self.claims().has(session.id, &request.request_id)
-                })
-            })
+        // A request that is gone on with is recorded as running only by what is written of it next.
+        runs.iter().any(is_run_kept) || self.claims().of_chat(session.id).is_some()
     }
 
     /// The time of the last activity in a session that isn't deleted.

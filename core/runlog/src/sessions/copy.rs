@@ -7,7 +7,7 @@ use runlog_model::{
     AgentInstance, Catalog, CatalogEvent, Chat, ChatShare, InstanceId, Session, SessionId,
 };
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{
     Error, ErrorKind, Result, Store,
@@ -48,15 +48,25 @@ const ATTEMPTS_MAX: u32 = 100;
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct CopySession {
     /// The last sequence to copy of the root instance's context; `None` copies all of it.
+    #[serde(deserialize_with = "given")]
     pub up_to_sequence: Option<u64>,
     /// The id of the last message to copy of the session's chat; `None` copies all of it. Not together with `up_to_sequence`.
+    #[serde(deserialize_with = "given")]
     pub up_to_message: Option<String>,
     /// The external name of the copy.
     pub name: Option<String>,
     /// The title of the copy; `None` takes the source's.
     pub title: Option<String>,
     /// Whose the copy of a chat is: made by this user, who alone sees it. `None` leaves it as the source is, also public or shared.
+    #[serde(deserialize_with = "given")]
     pub created_by: Option<String>,
+}
+
+/// A field that isn't `null`, with which more would be copied, or for somebody else: what isn't there is left out.
+fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    value: D,
+) -> std::result::Result<Option<T>, D::Error> {
+    T::deserialize(value).map(Some)
 }
 
 /// A copy of a session.
