@@ -212,6 +212,19 @@ fn an_item_that_answers_another_kind_of_call_is_refused(store: &Store) {
             let (what, told) = (format!("not an item {wrong}"), error.to_string());
             assert!(told.contains(&what) && told.contains("\"c\""), "{told}");
         }
+        // Nor is a message of another of its APIs, or of another provider's.
+        let others = [
+            r#"{"role":"tool","tool_call_id":"c","content":"1"}"#,
+            r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"1"}]}"#,
+        ];
+        for other in others.iter().filter(|_| !right.is_empty()) {
+            let error = run.record_raw_message(raw(other)).unwrap_err();
+            let told = error.to_string();
+            assert!(
+                told.contains(&format!("is an item {right}, not another message")),
+                "{told}"
+            );
+        }
         // Nothing of it was written: the call awaits its result.
         match right {
             "" => drop(
