@@ -14,7 +14,10 @@ use runlog_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{dismissed::dismissals, erased_content::COURSE};
+use super::{
+    dismissed::dismissals,
+    erased_content::{COURSE, Chosen},
+};
 use crate::{
     Error, ErrorKind, Result, Store,
     kernel::{
@@ -69,20 +72,6 @@ pub struct Erased {
     pub is_gone: bool,
     /// What the compaction did.
     pub compaction: Compaction,
-}
-
-/// The sessions that are erased.
-pub(super) struct Chosen {
-    /// Those that were named, or whose chats were: what they were copied from loses what they share.
-    pub(super) named: BTreeSet<SessionId>,
-    /// The others, which a user made: what they share with somebody else's that they were copied from stays.
-    pub(super) of_users: BTreeSet<SessionId>,
-}
-
-impl Chosen {
-    pub(super) fn all(&self) -> BTreeSet<SessionId> {
-        &self.named | &self.of_users
-    }
 }
 
 impl Store {

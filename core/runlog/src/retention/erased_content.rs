@@ -1,11 +1,10 @@
 //! What there is of sessions and flows that is erased with them, wherever it stands.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use runlog_log::{Kind, Position, ReadOptions, Record, Sequence, StreamId, if_supported};
 use runlog_model::{RunId, SessionId, kinds};
 
-use super::erase::Chosen;
 use crate::{ErrorKind, Result, Store, kernel::records::run_stream};
 
 /// What says how a run went: all of its own records but those of its flow and its space, its details, and how it ended in words.
@@ -26,6 +25,20 @@ const BARE: [u8; 2] = [kinds::CHAT_COPIED, kinds::MESSAGES_DELETED];
 const PAGE: u64 = 4096;
 /// How many records are looked at together that may be calls of a message.
 const PAGE_OF_CALLS: u64 = 16;
+
+/// The sessions that are erased.
+pub(super) struct Chosen {
+    /// Those that were named, or whose chats were: what they were copied from loses what they share.
+    pub(super) named: BTreeSet<SessionId>,
+    /// The others, which a user made: what they share with somebody else's that they were copied from stays.
+    pub(super) of_users: BTreeSet<SessionId>,
+}
+
+impl Chosen {
+    pub(super) fn all(&self) -> BTreeSet<SessionId> {
+        &self.named | &self.of_users
+    }
+}
 
 impl Store {
     /// The positions of all content of some sessions and flows.
