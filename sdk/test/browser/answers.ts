@@ -1,4 +1,4 @@
-import type { LogRecord, Store } from "#runlog";
+import type { FlowSummary, LogRecord, Store } from "#runlog";
 
 /** What a store says about everything in it, by every call that only reads, for two that are to say the same. */
 export async function answersOf(store: Store): Promise<unknown> {
@@ -60,8 +60,15 @@ async function chatsOf(store: Store): Promise<unknown> {
 
 async function flowsOf(store: Store): Promise<unknown> {
   const { items } = await store.flows.list();
-  const each = items.map(async ({ runId }) => [await store.flows.get(runId), await playedBack(store, runId)]);
-  return { items, each: await Promise.all(each) };
+  const each = items.map(async ({ runId }) => [saved(await store.flows.get(runId)), await playedBack(store, runId)]);
+  return { items: items.map(saved), each: await Promise.all(each) };
+}
+
+/** Of a flow that has not ended only who sees the locks of the store's folder can tell that nobody is at work on it. */
+function saved(flow: FlowSummary | undefined): unknown {
+  if (flow === undefined || flow.isOver) return flow;
+  const { isLive: _, ...rest } = flow;
+  return rest;
 }
 
 async function playedBack(store: Store, runId: string): Promise<unknown> {
@@ -85,9 +92,9 @@ async function snapshotOf(store: Store, id: string): Promise<unknown> {
   return found && { ...found, meta: hex(found.meta), payload: hex(found.payload) };
 }
 
-/** What isn't about where it is kept. */
+/** What isn't about where it is kept, and who has it open there. */
 async function statOf(store: Store): Promise<unknown> {
-  const { segmentBytes: _, ...stat } = await store.stat();
+  const { segmentBytes: _, hasWriter: __, ...stat } = await store.stat();
   return stat;
 }
 
