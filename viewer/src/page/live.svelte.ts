@@ -20,7 +20,7 @@ class Live {
   /** Whether what is new waits until it is asked for. */
   isPaused = $state(false);
   isConnected = $state(true);
-  /** Whether nobody writes the store: what is `running` in it was cut off, and the next writer will say so. */
+  /** Whether nobody writes the store: what is `running` in it was cut off. */
   isUnwritten = $state(false);
   /** Whether what is shown is the end, behind which nothing comes any more. */
   get isOver(): boolean {

@@ -92,7 +92,7 @@ enum About {
 
 impl Store {
     /// Where a copy ends that has the messages of a session's chat up to one of them; with the record that saved this one, and the
-    /// position up to which agents had written then.
+    /// position of the first record that agents hadn't written then; `None` where they have written none since.
     ///
     /// A copy shares the beginning of the chat's stream. What of it isn't wanted is deleted in the copy: messages that were deleted since are not to come
     /// back in it, and the chat's order may be another one than the stream's.
