@@ -294,14 +294,17 @@ function isPlainError(value: object): boolean {
 }
 
 /**
- * Why an object can't be kept: what `JSON.stringify` writes as `{}` though there is something in it. Of classes that hide what they
- * have, as those of the web do, only those that nobody gave a field.
+ * Why an object can't be kept: what `JSON.stringify` writes as `{}` though there is something in it, or as another thing. Of classes
+ * that hide what they have, as those of the web do, only those that nobody gave a field.
  */
 function lost(value: object): string | undefined {
   if (hasOwnForm(value)) return undefined;
   const name = classOf(value);
   const advice = LOST.get(name);
-  if (advice !== undefined || WRITTEN.has(name) || ArrayBuffer.isView(value) || Object.keys(value).length > 0) return advice;
+  if (advice !== undefined || WRITTEN.has(name)) return advice;
+  // A typed array: its elements are fields of their own, each under its number.
+  if (ArrayBuffer.isView(value)) return `a ${name} was given, which JSON writes as an object of numbers; give its bytes in base64, or [...array]`;
+  if (Object.keys(value).length > 0) return undefined;
   return `a value of the class ${name} was given, of which JSON keeps nothing; give what is in it`;
 }
 
