@@ -14,8 +14,8 @@ use std::{sync::Arc, thread};
 
 use runlog::{
     NewMessage, NewRun, NewSession, RawJson, RunId, SessionId, StoreOptions,
-    blocking::Store,
-    chats::{ChatMessage, ChatRole},
+    blocking::{Chats, Store},
+    chats::{ChatMessage, ChatRole, NewRequest, RequestDetails, RequestEnd, Resumption, StepType},
     engine::storage::{Access, MemoryStorage, Storage},
     retention::{Erase, Erased, RetentionPolicy},
     runs::{ResumeOptions, RunDetails},
@@ -25,6 +25,7 @@ use runlog::{
 use traces::tells;
 
 const SECRET: &str = "correct-horse-battery-staple";
+const QUESTION: &str = "the question";
 
 fn erase(store: &Store, session: SessionId) -> runlog::Result<Erased> {
     store.erase(&Erase {
@@ -54,7 +55,39 @@ fn paused(store: &Store) -> (SessionId, RunId) {
     };
     run.describe(details).unwrap();
     run.pause(SECRET).unwrap();
+    failed(store, run.run().session_id);
     (run.run().session_id, run.id())
+}
+
+/// A request that failed in the chat of a session.
+fn failed(store: &Store, session: SessionId) {
+    let asked = ChatMessage {
+        message_id: QUESTION.into(),
+        ..ChatMessage::text(ChatRole::User, SECRET)
+    };
+    let chat_id = session.to_string();
+    let begun = store
+        .chats()
+        .begin_request(&chat_id, NewRequest::new("coder"), asked);
+    let mut request = begun.unwrap();
+    let details = RequestDetails {
+        metadata: Some(secret()),
+        usage: Some(secret()),
+        ..RequestDetails::default()
+    };
+    request.describe(details).unwrap();
+    request.space_mut().set("of", secret());
+    request.start_step(StepType::Llm, secret()).unwrap();
+    request.finish(RequestEnd::Failed(SECRET.into())).unwrap();
+}
+
+/// Does something with the request that failed, unless it is gone.
+fn with_request(store: &Store, session: SessionId, act: impl Fn(&Chats, Resumption)) {
+    let chats = store.chats();
+    let resumption = chats.resume(&session.to_string());
+    if let Some(resumption) = resumption.unwrap() {
+        act(&chats, resumption);
+    }
 }
 
 #[test]
@@ -140,6 +173,54 @@ fn a_run_that_is_resumed_meanwhile_takes_nothing_over() {
 }
 
 #[test]
+fn a_request_that_is_gone_on_with_meanwhile_takes_nothing_over() {
+    beside(|store, session, _| {
+        with_request(store, session, |chats, resumption| {
+            let Ok(mut request) = chats.go_on(&resumption) else {
+                return;
+            };
+            let none = RawJson::parse("{}").unwrap();
+            request.start_step(StepType::Llm, none).unwrap();
+            request.finish(RequestEnd::Interrupted).unwrap();
+        });
+    });
+}
+
+#[test]
+fn a_request_that_is_dismissed_meanwhile_leaves_nothing() {
+    beside(|store, session, _| {
+        with_request(store, session, |chats, resumption| {
+            // There is no such request once it is erased.
+            let _ = chats.dismiss(&resumption.step.request_id);
+        });
+    });
+}
+
+#[test]
+fn a_request_that_is_completed_meanwhile_leaves_nothing() {
+    beside(|store, session, _| {
+        with_request(store, session, |chats, resumption| {
+            let _ = chats.complete_resumed(&resumption, &RawJson::parse("{}").unwrap());
+        });
+    });
+}
+
+#[test]
+fn a_request_that_is_superseded_meanwhile_leaves_nothing() {
+    beside(|store, session, _| {
+        let new = NewRequest {
+            replaces: Some(QUESTION.into()),
+            ..NewRequest::new("coder")
+        };
+        let asked = ChatMessage::text(ChatRole::User, "Again?");
+        let chats = store.chats();
+        if let Ok(mut request) = chats.begin_request(&session.to_string(), new, asked) {
+            request.finish(RequestEnd::Completed).unwrap();
+        }
+    });
+}
+
+#[test]
 fn a_session_that_is_given_up_meanwhile_leaves_nothing() {
     beside(|store, session, _| {
         let policy = RetentionPolicy {
@@ -149,41 +230,6 @@ fn a_session_that_is_given_up_meanwhile_leaves_nothing() {
         store.delete_session(session).unwrap();
         store.retain(&policy).unwrap();
     });
-}
-
-#[test]
-fn a_copy_that_ends_between_a_message_and_its_calls_takes_these_along() {
-    let store = Store::in_memory();
-    let new = NewRun::in_new_session(NewSession::titled("t"), "coder");
-    let run = store.runs().start(new).unwrap();
-    run.next_step().unwrap();
-    run.record_message(NewMessage::user("before")).unwrap();
-    let call = |id: &str| {
-        format!(
-            r#"{{"id":"{id}","type":"function","function":{{"name":"f","arguments":"{{\"a\":\"{SECRET}\"}}"}}}}"#
-        )
-    };
-    let message = format!(
-        r#"{{"role":"assistant","content":null,"tool_calls":[{},{}]}}"#,
-        call("a"),
-        call("b")
-    );
-    run.record_raw_message(RawJson::parse(message).unwrap())
-        .unwrap();
-    run.pause("later").unwrap();
-    for up_to_sequence in [2, 3] {
-        let options = CopySession {
-            up_to_sequence: Some(up_to_sequence),
-            ..CopySession::default()
-        };
-        let copy = store.copy_session(run.run().session_id, &options).unwrap();
-        assert!(up_to_sequence == 3 || tells(&store, SECRET));
-        erase(&store, copy.session.id).unwrap();
-        assert!(!tells(&store, SECRET));
-    }
-    let context = store.context(run.run().instance_id).unwrap();
-    let messages = context.get_messages().unwrap();
-    assert_eq!(messages.len(), 2);
 }
 
 #[test]
@@ -227,18 +273,26 @@ fn what_is_damaged_does_not_keep_the_rest_of_a_session() {
 }
 
 #[test]
-fn a_copy_is_not_erased_while_somebody_is_at_work_on_what_it_shares() {
+fn what_a_copy_is_at_work_on_is_not_erased_and_a_copy_is_beside_its_original() {
     let store = Store::in_memory();
     let new = NewRun::in_new_session(NewSession::titled("t"), "coder");
     let run = store.runs().start(new).unwrap();
     run.record_message(NewMessage::user("mine")).unwrap();
-    let session = run.run().session_id;
-    let copy = store
-        .copy_session(session, &CopySession::default())
-        .unwrap();
-    let refused = erase(&store, copy.session.id).unwrap_err();
-    assert_eq!(refused.kind(), runlog::ErrorKind::WrongStatus, "{refused}");
-    assert!(refused.to_string().contains(&session.to_string()));
-    run.complete(None).unwrap();
+    let original = run.run().session_id;
+    let copy = store.copy_session(original, &CopySession::default());
+    let copy = copy.unwrap();
+    // The one in which it was written goes on, and loses nothing.
     erase(&store, copy.session.id).unwrap();
+    run.complete(None).unwrap();
+    assert!(tells(&store, "mine"));
+
+    let in_copy = NewRun::new(copy.instances[0].instance.id);
+    let in_copy = store.runs().start(in_copy).unwrap();
+    let refused = erase(&store, original).unwrap_err();
+    assert_eq!(refused.kind(), runlog::ErrorKind::WrongStatus, "{refused}");
+    let of_copy = copy.session.id.to_string();
+    assert!(refused.to_string().contains(&of_copy), "{refused}");
+    in_copy.complete(None).unwrap();
+    erase(&store, original).unwrap();
+    assert!(!tells(&store, "mine"));
 }

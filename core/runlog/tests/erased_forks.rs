@@ -9,7 +9,8 @@ use runlog::{
     RawJson, SessionId,
     blocking::Store,
     chats::{
-        Chat, ChatFilter, ChatMessage, ChatRole, ListRequests, NewRequest, RequestEnd, Updates,
+        Chat, ChatFilter, ChatMessage, ChatRole, ListRequests, NewRequest, RequestDetails,
+        RequestEnd, StepType, Updates,
     },
     log::Position,
     retention::{Erase, Erased},
@@ -102,18 +103,18 @@ fn listed(store: &Store) -> Vec<(String, String)> {
 }
 
 #[test]
-fn a_request_that_went_with_a_fork_is_in_no_list_any_more() {
+fn a_request_that_went_with_a_chat_is_in_no_list_any_more() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path().join("store")).unwrap();
     chat_of(&store, "trip", "ann");
     let shared = interrupted(&store, "trip");
     fork(&store, "trip", "fork", "ann");
     fork(&store, "fork", "fork of it", "ann");
-    let own = interrupted(&store, "trip");
+    let own = interrupted(&store, "fork");
     chat_of(&store, "other", "ann");
     let others = interrupted(&store, "other");
-    erase(&store, of_chats(&["fork"]));
-    let left = [("other".to_owned(), others), ("trip".to_owned(), own)];
+    erase(&store, of_chats(&["trip"]));
+    let left = [("other".to_owned(), others), ("fork".to_owned(), own)];
     assert_eq!(listed(&store), left, "{shared} is in neither");
     store.close().unwrap();
     let store = Store::open(folder.path().join("store")).unwrap();
@@ -149,7 +150,8 @@ fn a_chat_stays_its_users_when_a_fork_of_it_is_erased() {
     fork(&store, "trip", "fork", "ann");
     say(&store, "trip", "later");
     erase(&store, of_chats(&["fork"]));
-    assert_eq!(said(&store, "trip"), [r#"{"content":"later"}"#]);
+    let whole = [r#"{"content":"shared"}"#, r#"{"content":"later"}"#];
+    assert_eq!(said(&store, "trip"), whole);
     let of_ann = ChatFilter {
         user_id: Some("ann".into()),
         ..ChatFilter::default()
@@ -214,18 +216,141 @@ fn forgetting_who_forked_a_chat_leaves_it_whole_to_whom_it_belongs() {
     assert_eq!(listed(&store), []);
 }
 
+/// A chat in which a message was put first after the others.
+fn with_pinned(store: &Store) {
+    chat_of(store, "trip", "ann");
+    let pinned = |id: &str, sequence: u64| ChatMessage {
+        message_id: id.into(),
+        sequence,
+        ..ChatMessage::text(ChatRole::User, id)
+    };
+    for (id, sequence) in [("one", 10), ("two", 20), ("three", 30), ("pinned", 1)] {
+        let message = pinned(id, sequence);
+        store.chats().save_messages("trip", vec![message]).unwrap();
+    }
+}
+
 #[test]
-fn a_fork_that_is_named_takes_what_it_shares_also_beside_its_user() {
-    let store = Store::in_memory();
+fn a_fork_that_is_erased_takes_nothing_from_what_it_was_made_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = Store::open(&path).unwrap();
+    with_pinned(&store);
+    let request = interrupted(&store, "trip");
+    let whole = said(&store, "trip");
+    let id = store.chats().session_id("trip").unwrap();
+    let up_to = CopySession {
+        name: Some("of bob".into()),
+        created_by: Some("bob".into()),
+        up_to_message: Some("pinned".into()),
+        ..CopySession::default()
+    };
+    store.copy_session(id, &up_to).unwrap();
+    assert_eq!(said(&store, "of bob").len(), 1);
+    fork(&store, "trip", "whole", "bob");
+    let of_fork = store.chats().get_messages("whole", &Default::default());
+    let of_fork = of_fork.unwrap();
+    let ids: Vec<&str> = of_fork.iter().map(|it| it.message_id.as_str()).collect();
+    store.chats().delete_messages("whole", &ids).unwrap();
+    say(&store, "of bob", "bob's own");
+    say(&store, "whole", "bob's other");
+    erase(&store, of_chats(&["of bob", "whole"]));
+    assert_eq!(said(&store, "trip"), whole);
+    assert_eq!(listed(&store), [("trip".to_owned(), request)]);
+    for text in ["bob's own", "bob's other"] {
+        assert!(!tells(&store, text) && !holds(&path, text), "{text}");
+    }
+}
+
+#[test]
+fn what_others_made_of_an_erased_message_goes_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = Store::open(&path).unwrap();
     chat_of(&store, "trip", "ann");
     say(&store, "trip", "of ann");
     fork(&store, "trip", "of bob", "bob");
-    let both = Erase {
-        chats: vec!["of bob".into()],
-        ..of_users(&["bob"])
+    say(&store, "of bob", "of bob");
+    let change = |chat: &str, place: usize, text: &str| {
+        let messages = store.chats().get_messages(chat, &Default::default());
+        let id = messages.unwrap()[place].message_id.clone();
+        let props = RawJson::parse(&format!(r#"{{"content":"{text}"}}"#)).unwrap();
+        let updates = Updates::new().with("props", props);
+        store.chats().update_message(&id, &updates).unwrap();
     };
-    erase(&store, both);
-    assert_eq!(said(&store, "trip"), [] as [&str; 0]);
+    change("of bob", 0, "of ann, and more");
+    change("of bob", 1, "of bob, and more");
+    fork(&store, "of bob", "of eve", "eve");
+    change("of eve", 0, "of ann, as eve has it");
+    change("of eve", 1, "of bob, as eve has it");
+    change("trip", 0, "of ann at last");
+    erase(&store, of_chats(&["trip"]));
+    for text in [
+        "of ann, and more",
+        "of ann, as eve has it",
+        "of ann at last",
+    ] {
+        assert!(!tells(&store, text) && !holds(&path, text), "{text}");
+    }
+    assert_eq!(
+        said(&store, "of bob"),
+        [r#"{"content":"of bob, and more"}"#]
+    );
+    let eves = [r#"{"content":"of bob, as eve has it"}"#];
+    assert_eq!(said(&store, "of eve"), eves);
+    // What an erased fork made of a message that is somebody else's is its own.
+    chat_of(&store, "other", "carl");
+    say(&store, "other", "of carl");
+    fork(&store, "other", "of dan", "dan");
+    change("of dan", 0, "of carl, by dan");
+    erase(&store, of_users(&["dan"]));
+    assert!(!tells(&store, "by dan"));
+    assert_eq!(said(&store, "other"), [r#"{"content":"of carl"}"#]);
+}
+
+#[test]
+fn what_ends_a_copied_request_repeats_nothing_of_the_original() {
+    for by_dismissal in [true, false] {
+        let store = Store::in_memory();
+        chat_of(&store, "trip", "ann");
+        let asked = ChatMessage::text(ChatRole::User, "Oslo?");
+        let request = store
+            .chats()
+            .begin_request("trip", NewRequest::new("travel"), asked);
+        let mut request = request.unwrap();
+        let metadata = RawJson::parse(r#"{"of":"ann alone"}"#).unwrap();
+        let details = RequestDetails {
+            metadata: Some(metadata),
+            usage: Some(RawJson::parse(r#"{"tokens":3}"#).unwrap()),
+            ..RequestDetails::default()
+        };
+        request.describe(details).unwrap();
+        request
+            .start_step(StepType::Llm, RawJson::parse("{}").unwrap())
+            .unwrap();
+        request
+            .finish(RequestEnd::Failed("no answer to ann".into()))
+            .unwrap();
+        fork(&store, "trip", "of bob", "bob");
+        let chats = store.chats();
+        let resumption = chats.resume("of bob").unwrap().unwrap();
+        if by_dismissal {
+            chats.dismiss(&resumption.step.request_id).unwrap();
+        } else {
+            let output = RawJson::parse("{}").unwrap();
+            chats.complete_resumed(&resumption, &output).unwrap();
+        }
+        let ended = chats.get_requests("of bob").unwrap().remove(0);
+        assert_eq!(
+            (ended.usage, ended.metadata, ended.error),
+            (None, None, None)
+        );
+        assert!(ended.status.is_over());
+        erase(&store, of_users(&["ann"]));
+        for text in ["ann alone", "no answer to ann"] {
+            assert!(!tells(&store, text), "{text}");
+        }
+    }
 }
 
 #[test]

@@ -152,7 +152,7 @@ fn nothing_of_it_is_left_in_reads_lists_checkpoints_and_files() {
 }
 
 #[test]
-fn copies_and_originals_lose_what_they_have_of_it_and_keep_the_rest() {
+fn copies_lose_what_they_have_of_it_and_keep_the_rest() {
     let store = Store::in_memory();
     let original = store.create_session(titled("secret")).unwrap().id;
     let copy = |title: Option<&str>, of| {
@@ -172,8 +172,16 @@ fn copies_and_originals_lose_what_they_have_of_it_and_keep_the_rest() {
     };
     let changed = store.update_session(of_copy, changes).unwrap();
     let another = store.create_session(titled("secret")).unwrap();
-    erase(&store, vec![same]);
     let get = |id| store.get_session(id).unwrap().unwrap();
+    erase(&store, vec![same]);
+    assert_eq!((get(same).title, get(same).metadata), (None, None));
+    assert_eq!(
+        get(original).title.as_deref(),
+        Some("secret"),
+        "it is its own"
+    );
+    assert!(get(original).metadata.is_some() && get(renamed).metadata.is_some());
+    erase(&store, vec![original]);
     for id in [original, same] {
         assert_eq!((get(id).title, get(id).metadata), (None, None));
     }

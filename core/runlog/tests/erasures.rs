@@ -395,17 +395,15 @@ impl Tried {
         }
     }
 
+    /// What was written in a session; not what it has of the one that it was copied from.
     fn erase(&mut self, one: usize) {
-        let known = &self.known[one];
-        let mut gone: BTreeSet<String> = known.own.clone();
-        gone.extend(known.context.iter().cloned());
-        gone.extend(known.chat.iter().cloned());
-        gone.extend(known.descriptions.iter().cloned());
+        let known = &mut self.known[one];
+        (known.user, known.described) = (None, (None, None));
         let what = Erase {
             sessions: vec![known.id],
             ..Erase::default()
         };
-        self.known[one].user = None;
+        let gone = known.own.clone();
         self.erase_as(what, gone);
     }
 
@@ -448,8 +446,8 @@ impl Tried {
         let known = self.known.iter_mut();
         let mut gone = BTreeSet::new();
         for known in known.filter(|known| known.descriptions.contains(&token)) {
-            gone.extend(known.descriptions.iter().cloned());
-            known.user = None;
+            gone.extend(known.descriptions.intersection(&known.own).cloned());
+            (known.user, known.described) = (None, (None, None));
         }
         gone.insert(token);
         self.erase_as(
@@ -461,7 +459,12 @@ impl Tried {
         );
     }
 
-    fn erase_as(&mut self, what: Erase, gone: BTreeSet<String>) {
+    fn erase_as(&mut self, what: Erase, mut gone: BTreeSet<String>) {
+        // What copies made of a message that is erased with its session goes with it.
+        let messages = self.known.iter().flat_map(|known| &known.messages);
+        let of_erased = messages.filter(|said| gone.contains(&said.versions[0]));
+        let changes: Vec<_> = of_erased.flat_map(|said| said.versions.clone()).collect();
+        gone.extend(changes);
         let what = Erase {
             reason: "asked to".to_owned(),
             ..what

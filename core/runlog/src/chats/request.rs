@@ -8,14 +8,14 @@ use std::{
 
 use runlog_log::{Batch, Expected};
 use runlog_model::{
-    ChatEvent, ChatIdOf, ChatMessage, ChatRequest, RawJson, RequestStatus, SessionId, Space, Step,
+    ChatEvent, ChatIdOf, ChatMessage, ChatRequest, RequestStatus, SessionId, Space, Step,
 };
 
 use super::{
     Chats, RequestDraft, RequestEnd, Resumption,
     flush::{Part, RequestFlush, have_changes, place_of, without_gone},
     open_steps::{ended_with_request, has_other_open_steps},
-    resume::{check_resumable, delegate_of},
+    resume::{check_resumable, delegate_of, own_part},
     stack::{CallStack, StackNode},
     taken_ids::NewIds,
     write::Prepared,
@@ -90,6 +90,8 @@ impl Chats {
             ));
         }
         let session = self.session_id(&resumption.step.chat_id).await?;
+        // What was erased meanwhile isn't found, and what is found isn't erased while it is claimed.
+        let _beside = self.store.beside_erasures().await;
         let claim = self
             .store
             .claims()
@@ -113,20 +115,12 @@ impl Chats {
         let known = fold.request(&step.request_id);
         let was_copied = known.is_some_and(|request| request.is_copied);
         let request = match known {
-            Some(request) => {
-                let own = |detail: &Option<RawJson>| detail.clone().filter(|_| !was_copied);
-                ChatRequest {
-                    status: RequestStatus::Running,
-                    is_copied: false,
-                    // The first record has them.
-                    replaces: Vec::new(),
-                    // What was said of the original's work is told there, and counted.
-                    run_id: request.run_id.filter(|_| !was_copied),
-                    usage: own(&request.usage),
-                    metadata: own(&request.metadata),
-                    ..request.clone()
-                }
-            }
+            Some(request) => ChatRequest {
+                status: RequestStatus::Running,
+                is_copied: false,
+                error: None,
+                ..own_part(request)
+            },
             // Its steps were saved without a request.
             None => {
                 let root = resumption.stack.first().map(|level| &level.assistant_id);

@@ -293,17 +293,36 @@ pub(super) fn dismissal(fold: &ChatFold, request_id: &str, at_ms: u64) -> Result
     Ok(events)
 }
 
-/// The event that completes a request; `None` if it is completed already, or if only its steps were saved.
+/// The event that ends a request; `None` if it is over already, or if only its steps were saved. Of a copied one it doesn't repeat what the
+/// original's work took, and how that failed: it is told there, and goes with it.
 fn over(fold: &ChatFold, request_id: &str, status: RequestStatus, at_ms: u64) -> Option<ChatEvent> {
     let request = fold.request(request_id)?;
     if request.status.is_over() {
         return None;
     }
-    Some(ChatEvent::RequestSaved(Box::new(ChatRequest {
+    let mut ended = ChatRequest {
         status,
         updated_at_ms: at_ms,
-        ..request.clone()
-    })))
+        ..own_part(request)
+    };
+    if status == RequestStatus::Completed {
+        ended.error = None;
+    }
+    Some(ChatEvent::RequestSaved(Box::new(ended)))
+}
+
+/// What a chat writes again of a request: all of its own, and of a copied one what says which it is.
+pub(super) fn own_part(request: &ChatRequest) -> ChatRequest {
+    let mut own = request.clone();
+    // The first record has them.
+    own.replaces.clear();
+    if request.is_copied {
+        own.run_id = None;
+        own.usage = None;
+        own.metadata = None;
+        own.error = None;
+    }
+    own
 }
 
 /// Whether no step of a request can be resumed after some events.

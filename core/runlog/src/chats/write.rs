@@ -59,6 +59,9 @@ impl Chats {
                 "the store is open for reading only; open it for writing to change it",
             ));
         }
+        // A decision writes again what it read: of a request all that is known of it. Before the turn, which an erasure takes after it keeps
+        // others waiting.
+        let _beside = self.store.beside_erasures().await;
         let mut attempts = self.store.attempts(chat_stream(session)).await;
         loop {
             self.store.shared.catalog.check_live(session).await?;

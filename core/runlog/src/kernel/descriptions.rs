@@ -27,26 +27,14 @@ struct Found {
 
 /// Whose descriptions are erased, and who loses with them what they say.
 pub(crate) struct ErasedDescriptions {
-    /// Sessions that were named: what they were copied from loses it, too.
-    pub(crate) named: BTreeSet<SessionId>,
-    /// Those that a user made, who was: their copies lose what isn't said by somebody else's that they were copied from.
-    pub(crate) of_users: BTreeSet<SessionId>,
-    /// Those that lose something.
-    pub(crate) sharers: BTreeSet<SessionId>,
-}
-
-impl ErasedDescriptions {
-    fn chosen(&self) -> BTreeSet<SessionId> {
-        &self.named | &self.of_users
-    }
-
-    fn is_chosen(&self, id: SessionId) -> bool {
-        self.named.contains(&id) || self.of_users.contains(&id)
-    }
+    /// The sessions of which all is erased.
+    pub(crate) chosen: BTreeSet<SessionId>,
+    /// Their copies: they lose what isn't said by another session that they, or the chosen one, were copied from.
+    pub(crate) copies: BTreeSet<SessionId>,
 }
 
 /// What descriptions say: titles, metadata, people, and values of further fields by their names.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Said {
     titles: HashSet<String>,
     metadata: HashSet<RawJson>,
@@ -131,7 +119,7 @@ impl CatalogReader {
         what: &ErasedDescriptions,
         reason: &str,
     ) -> Result<u64> {
-        let (mut rest, mut erased) = (what.chosen(), Erased::default());
+        let (mut rest, mut erased) = (what.chosen.clone(), Erased::default());
         while !rest.is_empty() {
             let after = rest.iter().nth(TOGETHER).copied();
             let later = after.map(|after| rest.split_off(&after));
@@ -237,7 +225,7 @@ impl Found {
     fn own_of(&self, id: SessionId, what: &ErasedDescriptions) -> Said {
         let mut said = Said::default();
         said.add_all(self.described.get(&id).into_iter().flatten());
-        for other in self.above(id).filter(|id| !what.is_chosen(*id)) {
+        for other in self.above(id).filter(|id| !what.chosen.contains(id)) {
             let descriptions = self.described.get(&other).into_iter().flatten();
             descriptions.for_each(|(_, it)| said.remove(it));
         }
@@ -245,12 +233,6 @@ impl Found {
     }
 
     fn erasing(&self, chosen: &BTreeSet<SessionId>, what: &ErasedDescriptions) -> Erasing {
-        let mut of_named = Said::default();
-        let named = self
-            .described
-            .iter()
-            .filter(|(id, _)| what.named.contains(id));
-        named.for_each(|(_, descriptions)| of_named.add_all(descriptions));
         let mut positions = BTreeSet::new();
         let mut left = Vec::new();
         for (id, descriptions) in &self.described {
@@ -259,12 +241,12 @@ impl Found {
                 left.push(SessionDescription::empty(*id));
                 continue;
             }
-            if !what.sharers.contains(id) {
+            if !what.copies.contains(id) {
                 continue;
             }
-            let mut said = of_named.clone();
-            for made in self.above(*id).filter(|id| what.of_users.contains(id)) {
-                said.join(self.own_of(made, what));
+            let mut said = Said::default();
+            for above in self.above(*id).filter(|id| what.chosen.contains(id)) {
+                said.join(self.own_of(above, what));
             }
             let with_it: Vec<_> = descriptions
                 .iter()

@@ -14,10 +14,7 @@ use runlog_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{
-    dismissed::dismissals,
-    erased_content::{COURSE, Chosen},
-};
+use super::{dismissed::dismissals, erased_content::COURSE};
 use crate::{
     Error, ErrorKind, Result, Store,
     kernel::{
@@ -45,8 +42,7 @@ pub struct Erase {
     /// The same of these chats, by their ids; also of each that was deleted and had one of them.
     pub chats: Vec<String>,
     /// The same of all chats that these users made, also deleted ones; nothing of a user who made none, or whose chats are erased: what is
-    /// written to these afterwards is erased by their ids. What such a chat shares with one of somebody else's that it was copied from is
-    /// that one's, and stays. What a user said in the chats of others isn't told by who made it.
+    /// written to these afterwards is erased by their ids. What a user said in the chats of others isn't told by who made it.
     pub users: Vec<String>,
     /// Everything that these flows recorded and saved: those of runs, by the ids of these, and those of no run.
     pub flows: Vec<RunId>,
@@ -78,9 +74,9 @@ impl Store {
     /// Removes content from every read, then compacts the store to remove its bytes from the disk, and returns whether
     /// they are gone. The records keep their places, empty, and the sessions are kept. This can't be undone.
     ///
-    /// **Copies lose it, too**: a record that a session shares with the one it was copied from, or with its copies, is
-    /// erased in all of them, also one that the session itself was truncated before; and a title or metadata that both have. Only where
-    /// [`users`](Erase::users) are named does what a chat was copied from keep what they share.
+    /// **Copies lose it, too**: what was written to a session is erased wherever its copies have it, also what the session itself was
+    /// truncated before; so are titles and metadata that they took over, and what they made of its messages. What a session was copied
+    /// **from** keeps what they share: that was written there, and goes with that one, or with its messages.
     /// Not erased are names of sessions and ids of chats, requests, agents, projects, teams and tenants, by which they are found;
     /// the `mode` of a chat, the node of a run, the `status` of a flow, keys of idempotency, backups, exports, and data of deleted files that the device itself still holds.
     ///
@@ -95,7 +91,7 @@ impl Store {
     /// [`InvalidInput`](ErrorKind::InvalidInput) if nothing is named, the reason is empty, or a position is of an entry that is no
     /// content,
     /// [`NotFound`](ErrorKind::NotFound) for a session, a chat, a flow, a message or a position that doesn't exist; nothing is erased then,
-    /// [`WrongStatus`](ErrorKind::WrongStatus) for a session with an active run, or a request under way, also in a copy of it or in what it was copied from, or a flow at work, and the errors of [`compact`](Self::compact).
+    /// [`WrongStatus`](ErrorKind::WrongStatus) for a session with an active run, or a request under way, also in a copy of it, or a flow at work, and the errors of [`compact`](Self::compact).
     pub async fn erase(&self, what: &Erase) -> Result<Erased> {
         self.erase_with(what, |_| ControlFlow::Continue(())).await
     }
@@ -166,32 +162,30 @@ impl Store {
         for message_id in &what.messages {
             self.chats().check_is_known(message_id).await?;
         }
-        let sessions: Vec<SessionId> = chosen.all().into_iter().collect();
-        for id in &sessions {
+        for id in &chosen {
             self.check_is_quiet(*id).await?;
         }
-        let descriptions = self.descriptions_to_erase(&chosen, &described).await?;
-        for id in &descriptions.sharers {
-            self.check_nobody_works(*id, "a session that shares messages with it")
+        let descriptions = self.descriptions_to_erase(&chosen, described).await?;
+        for id in &descriptions.copies {
+            self.check_nobody_works(*id, "what it was copied from")
                 .await?;
         }
         for id in &what.flows {
             self.check_flow_is_quiet(*id).await?;
         }
         let before = self.backend().redactions();
-        streams.extend(sessions.iter().map(|id| chat_stream(*id)));
+        streams.extend(chosen.iter().map(|id| chat_stream(*id)));
         positions.extend(self.positions_of(&chosen, &what.flows).await?);
         for message_id in what.messages.iter().chain(&versions) {
             self.chats().erase_message(message_id, &what.reason).await?;
         }
         let positions: Vec<Position> = positions.into_iter().map(Position).collect();
-        for some in positions.chunks(BATCH) {
-            let ops = Op::redactions(some, &what.reason);
-            self.backend().commit(Batch::new(ops)).await?;
-        }
-        self.dismiss_requests_of(&sessions, &streams).await?;
+        self.redact_all(&positions, &what.reason).await?;
+        let changes = self.changes_of_erased(&descriptions.copies).await?;
+        self.redact_all(&changes, &what.reason).await?;
+        self.dismiss_requests_of(&chosen, &streams).await?;
         let mut runs = what.flows.clone();
-        for id in &sessions {
+        for id in &chosen {
             let of_session = self.session_runs(*id).await?;
             runs.extend(of_session.iter().map(|run| run.id));
         }
@@ -204,10 +198,17 @@ impl Store {
         Ok(records + described.await?)
     }
 
+    async fn redact_all(&self, positions: &[Position], reason: &str) -> Result<()> {
+        for some in positions.chunks(BATCH) {
+            let ops = Op::redactions(some, reason);
+            self.backend().commit(Batch::new(ops)).await?;
+        }
+        Ok(())
+    }
+
     /// The sessions that are named, by whatever they are.
-    async fn sessions_to_erase(&self, what: &Erase) -> Result<Chosen> {
+    async fn sessions_to_erase(&self, what: &Erase) -> Result<BTreeSet<SessionId>> {
         let mut sessions: BTreeSet<SessionId> = what.sessions.iter().copied().collect();
-        let mut of_users = BTreeSet::new();
         let catalog = self.shared.catalog.read(|catalog| {
             for chat in &what.chats {
                 let mut named = catalog.sessions_of_chat(chat).peekable();
@@ -225,41 +226,31 @@ impl Store {
                         "the id of a user whose chats are to be erased is empty",
                     ));
                 }
-                of_users.extend(catalog.sessions_made_by(user).map(|session| session.id));
+                sessions.extend(catalog.sessions_made_by(user).map(|session| session.id));
             }
             Ok(())
         });
         catalog.await??;
-        Ok(Chosen {
-            of_users: &of_users - &sessions,
-            named: sessions,
-        })
+        Ok(sessions)
     }
 
     /// The descriptions of the sessions that are chosen, and of others of which only these are.
     async fn descriptions_to_erase(
         &self,
-        chosen: &Chosen,
-        others: &BTreeSet<SessionId>,
+        sessions: &BTreeSet<SessionId>,
+        others: BTreeSet<SessionId>,
     ) -> Result<ErasedDescriptions> {
-        let (named, of_users) = (&chosen.named | others, &chosen.of_users - others);
-        let look = |catalog: &Catalog| {
-            let sharers = &catalog.related(&named) | &catalog.with_copies(&of_users);
-            &(&sharers - &named) - &of_users
-        };
-        let sharers = self.shared.catalog.read(look).await?;
-        Ok(ErasedDescriptions {
-            named,
-            of_users,
-            sharers,
-        })
+        let chosen = sessions | &others;
+        let look = |catalog: &Catalog| &catalog.with_copies(&chosen) - &chosen;
+        let copies = self.shared.catalog.read(look).await?;
+        Ok(ErasedDescriptions { chosen, copies })
     }
 
     /// Takes the requests of some chats out of the lists of open ones, and those of other chats of which nothing is left, because it was
     /// in one of these streams: they could be neither resumed nor dismissed.
     async fn dismiss_requests_of(
         &self,
-        sessions: &[SessionId],
+        sessions: &BTreeSet<SessionId>,
         streams: &HashSet<StreamId>,
     ) -> Result<()> {
         let mut events = Vec::new();

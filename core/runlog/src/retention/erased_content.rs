@@ -2,10 +2,14 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use runlog_log::{Kind, Position, ReadOptions, Record, Sequence, StreamId, if_supported};
+use runlog_log::{Kind, Position, ReadOptions, Record, StreamId, if_supported};
 use runlog_model::{RunId, SessionId, kinds};
 
-use crate::{ErrorKind, Result, Store, kernel::records::run_stream};
+use crate::{
+    ErrorKind, Result, Store,
+    journal::follow::read_each,
+    kernel::records::{chat_stream, run_stream},
+};
 
 /// What says how a run went: all of its own records but those of its flow and its space, its details, and how it ended in words.
 pub(super) const COURSE: [u8; 6] = [
@@ -23,49 +27,65 @@ const BARE: [u8; 2] = [kinds::CHAT_COPIED, kinds::MESSAGES_DELETED];
 
 /// How many records of the log are looked at together.
 const PAGE: u64 = 4096;
-/// How many records are looked at together that may be calls of a message.
-const PAGE_OF_CALLS: u64 = 16;
-
-/// The sessions that are erased.
-pub(super) struct Chosen {
-    /// Those that were named, or whose chats were: what they were copied from loses what they share.
-    pub(super) named: BTreeSet<SessionId>,
-    /// The others, which a user made: what they share with somebody else's that they were copied from stays.
-    pub(super) of_users: BTreeSet<SessionId>,
-}
-
-impl Chosen {
-    pub(super) fn all(&self) -> BTreeSet<SessionId> {
-        &self.named | &self.of_users
-    }
-}
 
 impl Store {
-    /// The positions of all content of some sessions and flows.
+    /// The positions of all content that was written to some sessions and flows. What a session has of the one that it was copied from isn't
+    /// in the log under its own streams: it is that one's.
     pub(super) async fn positions_of(
         &self,
-        sessions: &Chosen,
+        sessions: &BTreeSet<SessionId>,
         flows: &[RunId],
     ) -> Result<Vec<u64>> {
-        let mut positions = Vec::new();
-        let mut streams = HashSet::new();
-        // What they have of others isn't in the log under these streams.
-        for id in &sessions.of_users {
+        let mut streams: HashSet<StreamId> = flows.iter().map(|id| run_stream(*id)).collect();
+        for id in sessions {
             streams.extend(self.streams_of(*id).await?);
         }
-        for id in &sessions.named {
-            let of_session = self.streams_of(*id).await?;
-            for stream in &of_session {
-                positions.extend(self.positions_in(*stream).await?);
+        match streams.is_empty() {
+            true => Ok(Vec::new()),
+            false => self.positions_in_log(&streams).await,
+        }
+    }
+
+    /// The positions of changes that were made in copies to messages which are erased. No chat has these messages any more, and a change
+    /// has all that the message said.
+    pub(super) async fn changes_of_erased(
+        &self,
+        copies: &BTreeSet<SessionId>,
+    ) -> Result<Vec<Position>> {
+        let mut positions = Vec::new();
+        for id in copies {
+            let stream = chat_stream(*id);
+            if self.backend().stream(stream).await?.is_none() {
+                continue;
             }
-            streams.extend(of_session);
-        }
-        for id in flows {
-            positions.extend(self.positions_in(run_stream(*id)).await?);
-            streams.insert(run_stream(*id));
-        }
-        if !streams.is_empty() {
-            positions.extend(self.positions_in_log(&streams).await?);
+            let fold = match self.chat_fold(*id).await {
+                // What can't be read stays, which the result says.
+                Err(error) if error.kind() == ErrorKind::Damaged => continue,
+                fold => fold?,
+            };
+            let mut changes = Vec::new();
+            let options = ReadOptions {
+                kinds: [kinds::CHAT_COPIED, kinds::MESSAGE_UPDATED]
+                    .map(Kind)
+                    .to_vec(),
+                ..ReadOptions::default()
+            };
+            read_each(&**self.backend(), stream, options, &mut |record| {
+                match record.kind.0 {
+                    // What stands before was written to what it was copied from.
+                    kinds::CHAT_COPIED => changes.clear(),
+                    _ if !record.redacted => changes.push(record.position),
+                    _ => {}
+                }
+                Ok(())
+            })
+            .await?;
+            let fold = fold.read();
+            positions.extend(
+                changes
+                    .iter()
+                    .filter(|at| fold.kept_message_at(at.0).is_none()),
+            );
         }
         Ok(positions)
     }
@@ -76,68 +96,6 @@ impl Store {
         let runs = self.session_runs(id).await?;
         streams.extend(runs.iter().map(|run| run_stream(run.id)));
         Ok(streams)
-    }
-
-    /// The positions of all content of a stream, that which it shares with others too. What can't be read can't be redacted: the
-    /// compaction leaves its segment, which the result says.
-    async fn positions_in(&self, stream: StreamId) -> Result<Vec<u64>> {
-        let mut positions = Vec::new();
-        let Some(info) = self.backend().stream(stream).await? else {
-            return Ok(positions);
-        };
-        let mut newest = None;
-        let (mut next, mut limit) = (Some(Sequence::FIRST), PAGE);
-        while let Some(first) = next.filter(|first| *first <= info.last_sequence) {
-            let options = ReadOptions {
-                first,
-                last: info.last_sequence,
-                limit,
-                ..ReadOptions::default()
-            };
-            match self.backend().read(stream, options).await {
-                // Which of them it is is found by reading them one by one.
-                Err(error) if error.kind() == ErrorKind::Damaged && limit > 1 => limit = 1,
-                Err(error) if error.kind() == ErrorKind::Damaged => {
-                    (next, limit) = (Some(first.next()), PAGE);
-                }
-                page => {
-                    let page = page?;
-                    let content = page.records.iter().filter(|record| has_content(record));
-                    positions.extend(content.map(|record| record.position.0));
-                    newest = page.records.into_iter().next_back().or(newest);
-                    next = page.next;
-                }
-            }
-        }
-        if let Some(newest) = newest.filter(|newest| newest.sequence == info.last_sequence) {
-            positions.extend(self.calls_behind(&newest).await?);
-        }
-        Ok(positions)
-    }
-
-    /// The positions of the calls of a message that stand right behind it in the log: a copy that ends with the message has them not,
-    /// but they have what it says.
-    async fn calls_behind(&self, message: &Record) -> Result<Vec<u64>> {
-        let mut positions = Vec::new();
-        if ![kinds::ASSISTANT_MESSAGE, kinds::TOOL_CALL].contains(&message.kind.0) {
-            return Ok(positions);
-        }
-        let mut next = Some(message.position.next());
-        while let Some(first) = next {
-            let page = match self.backend().scan(first, PAGE_OF_CALLS).await {
-                Err(error) if error.kind() == ErrorKind::Damaged => return Ok(positions),
-                page => page?,
-            };
-            for record in &page.records {
-                let is_call = record.kind.0 == kinds::TOOL_CALL;
-                if !is_call || record.stream != message.stream {
-                    return Ok(positions);
-                }
-                positions.extend(has_content(record).then_some(record.position.0));
-            }
-            next = page.next;
-        }
-        Ok(positions)
     }
 
     /// The positions of all content that was appended to some streams, and of the states that were saved of them. What one of them was truncated before is only found in
