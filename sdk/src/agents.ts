@@ -3,7 +3,7 @@ import { withKnownFields } from "./error.js";
 import type { AgentDefinition, AgentSummary, ListAgents, NewAgentDefinition } from "./generated/types.js";
 import type { StoreCalls } from "./generated/calls.js";
 import type { Handle } from "./handle.js";
-import type { Page } from "./pages.js";
+import { type Listing, listing } from "./pages.js";
 import type { Updates } from "./updates.js";
 
 /** An agent to define. The store gives the times. */
@@ -81,8 +81,8 @@ export class Agents {
    *
    * @throws {@link RunlogError} `invalid_input` for a limit of 0.
    */
-  async list(options: ListAgents = {}): Promise<Page<AgentDefinition>> {
-    return await this.#handle.value("listAgents", options);
+  list(options: ListAgents = {}): Listing<AgentDefinition> {
+    return listing((asked) => this.#handle.value("listAgents", asked), options);
   }
 
   /** What an agent of a project is told of the agents there are: all of them, without their prompts. */

@@ -6,7 +6,7 @@ export type { Appended } from "./appends.js";
 export { type Expected, type LastRecord, RecordBatch } from "./batch.js";
 export type { LogRecord } from "./packed.js";
 export { CallFlag, type EventHeads, HeadFlag, type HeadsPage, NO_VALUE, type SearchPage } from "./heads.js";
-export type { Page, Pages } from "./pages.js";
+export type { Listing, Page, Pages } from "./pages.js";
 export type { Store } from "./store.js";
 export type { StoreSessions } from "./store-sessions.js";
 export type { ArchiveSource, ByteReader, ByteStream, BytesRead, ImportOptions, ImportPiecesOptions, OwnBytes, StreamedBytes } from "./archives.js";

@@ -41,14 +41,22 @@ export interface ResumeChatOptions {
   requestId?: string | undefined;
 }
 
+/** Of which users chats or messages are looked for. */
+interface OfUsers {
+  visibleTo?: string | undefined;
+  userId?: string | undefined;
+  tenantId?: string | undefined;
+}
+
 /**
- * Refuses a user or a tenant that isn't known, as when a login is missing: everybody's would be found.
+ * The filter, unless it has a user or a tenant that isn't known, as when a login is missing: everybody's would be found.
  *
  * @internal
  */
-export function checkUsers(filter: { visibleTo?: string | undefined; userId?: string | undefined; tenantId?: string | undefined }, found: string): void {
+export function checkUsers<T extends OfUsers>(filter: T, found: string): T {
   const given = fieldsOf(filter, "a filter");
   for (const name of ["visibleTo", "userId", "tenantId"] as const)
     if (name in given && (given[name] ?? undefined) === undefined)
       throw invalid(`\`${name}\` is ${String(given[name])}, with which everybody's ${found}; give it, or leave it out where that is meant`);
+  return filter;
 }

@@ -21,7 +21,7 @@ import type { Handle } from "./handle.js";
 import type { RawJson } from "./json.js";
 import { parseList } from "./long-lists.js";
 import { type NewRequest, type SaveMessagesOptions, guarded } from "./new-request.js";
-import type { Page, Pages } from "./pages.js";
+import { type Listing, type Pages, listing } from "./pages.js";
 import { type RequestBuffer, requestOf } from "./request.js";
 import { Resumption } from "./resumption.js";
 import { workOn } from "./work-on.js";
@@ -116,9 +116,9 @@ export class Chats {
    * @throws {@link RunlogError} `invalid_input` for a page that is too large, a cursor of another list, teams of nobody, or a `visibleTo`,
    * `userId` or `tenantId` that is `undefined`.
    */
-  async list(filter: ChatFilter = {}): Promise<ChatList> {
-    checkUsers(filter, "chats would be listed");
-    return chatListOf(await this.#handle.value("listChats", filter));
+  list(filter: ChatFilter = {}): Listing<Chat, ChatList> {
+    const read = async (asked: ChatFilter): Promise<ChatList> => chatListOf(await this.#handle.value("listChats", checkUsers(asked, "chats would be listed")));
+    return listing(read, filter);
   }
 
   /**
@@ -156,8 +156,8 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when there is no such chat, it was deleted, or it has no message `startAfter`;
    * `invalid_input` for a limit of 0, or a cursor of another list.
    */
-  async listMessages(chatId: string, options: ListMessages = {}): Promise<Page<ChatMessage>> {
-    return await this.#handle.value("listChatMessages", { chatId, filter: options });
+  listMessages(chatId: string, options: ListMessages = {}): Listing<ChatMessage> {
+    return listing((filter) => this.#handle.value("listChatMessages", { chatId, filter }), options);
   }
 
   /**
@@ -196,16 +196,16 @@ export class Chats {
    *
    * @example
    * ```ts
-   * // After a deployment: what is to be resumed, in every chat.
-   * for (const { chatId, requestId } of (await store.chats.listRequests({ unattended: true })).items) {
+   * // After a crash: what was being answered then, in every chat. Without a status, also what was stopped, or failed.
+   * for await (const { chatId, requestId } of store.chats.listRequests({ unattended: true, status: "running" })) {
    *   const resumption = await store.chats.resume(chatId, { requestId });
    * }
    * ```
    *
    * @throws {@link RunlogError} `invalid_input` for a limit of 0, or a cursor of another list.
    */
-  async listRequests(options: ListRequests = {}): Promise<Page<UnfinishedRequest>> {
-    return await this.#handle.value("listRequests", options);
+  listRequests(options: ListRequests = {}): Listing<UnfinishedRequest> {
+    return listing((asked) => this.#handle.value("listRequests", asked), options);
   }
 
   /**
@@ -239,14 +239,11 @@ export class Chats {
    * @example
    * ```ts
    * const search = { text: "oslo", visibleTo: "user123", teams: ["sales"] };
-   * let page = await store.chats.searchMessages(search);
-   * for (const { chatId, messageId } of page.items) console.log(chatId, messageId);
-   * if (page.next) page = await store.chats.searchMessages({ ...search, cursor: page.next });
+   * for await (const { chatId, messageId } of store.chats.searchMessages(search)) console.log(chatId, messageId);
    * ```
    */
-  async searchMessages(search: SearchMessages): Promise<Page<ChatMessage>> {
-    checkUsers(search, "messages would be found");
-    return await this.#handle.value("searchMessages", search);
+  searchMessages(search: SearchMessages): Listing<ChatMessage> {
+    return listing((asked) => this.#handle.value("searchMessages", checkUsers(asked, "messages would be found")), search);
   }
 
   /**
@@ -309,8 +306,8 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when there is no such chat, or it was deleted; `invalid_input` for a limit
    * of 0, or a cursor of another list.
    */
-  async listSteps(filter: ListSteps = {}): Promise<Page<Step>> {
-    return await this.#handle.value("listSteps", { filter });
+  listSteps(options: ListSteps = {}): Listing<Step> {
+    return listing((filter) => this.#handle.value("listSteps", { filter }), options);
   }
 
   /**

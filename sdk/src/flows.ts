@@ -16,7 +16,7 @@ import type { Handle, Made } from "./handle.js";
 import { RawJson, jsonList, wellFormedBytes, wellFormedJson } from "./json.js";
 import { unpackRecords } from "./packed.js";
 import { Playback } from "./playback.js";
-import { type Page, Pages } from "./pages.js";
+import { type Listing, Pages, listing } from "./pages.js";
 import { whenAborted } from "./signals.js";
 
 /** The kinds of the records that flow events are kept as. */
@@ -98,8 +98,8 @@ export class Flows {
    *
    * @throws {@link RunlogError} `invalid_input` for a limit of 0, or a cursor of another list.
    */
-  async list(options: ListFlows = {}): Promise<Page<FlowSummary>> {
-    return await this.#handle.value("listFlows", options);
+  list(options: ListFlows = {}): Listing<FlowSummary> {
+    return listing((asked) => this.#handle.value("listFlows", asked), options);
   }
 
   /** The flow of a run, or with this id of its own; `undefined` when there is none. */

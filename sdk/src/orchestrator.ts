@@ -371,7 +371,8 @@ export class RunHandle {
    */
   async wait(options: { signal?: AbortSignal | undefined } = {}): Promise<SpawnResult> {
     const { signal } = optionsOf(options, ["signal"]);
-    return await this.orchestrator.untilClosed(this.#handle.value("wait", undefined, undefined, { signal, idle: true }));
+    // An agent that never ends doesn't keep a process running; who says when to stop waiting will be told so, as a timer's signal keeps none either.
+    return await this.orchestrator.untilClosed(this.#handle.value("wait", undefined, undefined, { signal, idle: signal === undefined }));
   }
 
   /**

@@ -116,3 +116,41 @@ export interface Page<T> {
    */
   next?: string;
 }
+
+/**
+ * One page of a list where it is awaited; the items of this page and all that follow where it is iterated over. Of the pages, one is
+ * in memory at a time.
+ *
+ * @example
+ * ```ts
+ * const { items, next } = await store.runs.list({ status: "failed" }); // a page
+ * for await (const run of store.runs.list({ status: "failed" })) console.log(run.id); // all of them
+ * ```
+ */
+export interface Listing<T, P extends Page<T> = Page<T>> extends Promise<P>, AsyncIterable<T> {
+  /** The items of all pages at once. */
+  toArray(): Promise<T[]>;
+}
+
+/** The list that `read` reads a page of. The first one is asked for at once, in the order of the calls. @internal */
+export function listing<T, O extends { cursor?: string | undefined }, P extends Page<T> = Page<T>>(
+  read: (options: O) => Promise<P>,
+  options: O,
+): Listing<T, P> {
+  const first = (async () => await read(options))();
+  // The filters as they are: the cursors belong to them.
+  const asked = { ...options };
+  const all = new Pages<T>(() => pagesAfter(first, (cursor) => read({ ...asked, cursor })));
+  return Object.assign(first, {
+    [Symbol.asyncIterator]: () => all[Symbol.asyncIterator](),
+    toArray: () => all.toArray(),
+  });
+}
+
+async function* pagesAfter<T>(first: Promise<Page<T>>, read: (cursor: string) => Promise<Page<T>>): AsyncGenerator<T[], void, undefined> {
+  for (let page = await first; ; page = await read(page.next)) {
+    // A copy: the first page is also that of who awaits it.
+    yield [...page.items];
+    if (page.next === undefined) return;
+  }
+}

@@ -217,7 +217,8 @@ export class RequestBuffer implements AsyncDisposable {
    * Writes what the request has gathered so far as one atomic batch, steps under way as `running`: a crash then loses no more
    * than what comes after. The exit writes the rest. What is flushed takes no room in the request any more, so that one that
    * gathers more than fits a batch is written in parts. Durable when it resolves; with nothing new it does nothing. After
-   * an error it can be called again; what is gathered is written once.
+   * an error it can be called again; what is gathered is written once. Only a message that grew since is written again, whole: an answer of 8 KB that is flushed
+   * 30 times as it comes takes about 120 KB, until it is erased.
    *
    * @example
    * ```ts

@@ -17,7 +17,7 @@ import type {
 import type { Handle, Made } from "./handle.js";
 import { messageList } from "./json.js";
 import { inPieces } from "./long-lists.js";
-import type { Page } from "./pages.js";
+import { type Listing, type Page, listing } from "./pages.js";
 import { RunRecorder } from "./recorder.js";
 import { type NewRun, RUN_GIVEN_AS, RunMessage, ToolCall, placeOf } from "./run-types.js";
 import { outputOf } from "./run-writer.js";
@@ -137,8 +137,8 @@ export class Runs {
    *
    * @throws {@link RunlogError} `invalid_input` for a limit of 0, or a cursor of another list.
    */
-  async list(options: ListRuns = {}): Promise<Page<RunSummary>> {
-    return await this.#handle.value("listRuns", options);
+  list(options: ListRuns = {}): Listing<RunSummary> {
+    return listing((asked) => this.#handle.value("listRuns", asked), options);
   }
 
   /**
@@ -146,9 +146,11 @@ export class Runs {
    *
    * @throws {@link RunlogError} `not_found` when there is no such run; else as {@link list}.
    */
-  async children(runId: string, options: { limit?: number | undefined; cursor?: string | undefined } = {}): Promise<Page<RunSummary>> {
-    const listed = this.#handle.value("childRuns", withOptions({ runId }, options, "the options"));
-    return await withKnownFields({ not: ["runId"] }, listed);
+  children(runId: string, options: { limit?: number | undefined; cursor?: string | undefined } = {}): Listing<RunSummary> {
+    return listing(async (asked) => {
+      const listed = this.#handle.value("childRuns", withOptions({ runId }, asked, "the options"));
+      return await withKnownFields({ not: ["runId"] }, listed);
+    }, options);
   }
 
   /** The whole of a run; `undefined` when there is none of that id. */
@@ -162,8 +164,8 @@ export class Runs {
    * @throws {@link RunlogError} `not_found` when there is no such run; `invalid_input` for a limit of 0, or a cursor of
    * another list.
    */
-  async messages(runId: string, options: ListRunMessages = {}): Promise<Page<RunMessage>> {
-    return messagesOf(await this.#handle.packed("runMessages", { runId, options }));
+  messages(runId: string, options: ListRunMessages = {}): Listing<RunMessage> {
+    return listing(async (asked) => messagesOf(await this.#handle.packed("runMessages", { runId, options: asked })), options);
   }
 
   /**
@@ -180,8 +182,8 @@ export class Runs {
    *
    * @throws {@link RunlogError} as {@link messages}.
    */
-  async toolCalls(runId: string, options: ListToolCalls = {}): Promise<Page<ToolCall>> {
-    return toolCallsOf(await this.#handle.packed("toolCalls", { runId, options }));
+  toolCalls(runId: string, options: ListToolCalls = {}): Listing<ToolCall> {
+    return listing(async (asked) => toolCallsOf(await this.#handle.packed("toolCalls", { runId, options: asked })), options);
   }
 
   /**

@@ -3,7 +3,7 @@ import { invalid, withKnownFields } from "./error.js";
 import type { StoreCalls } from "./generated/calls.js";
 import type { AgentInstance, CopySession, ListSessions, NewInstance, NewSession } from "./generated/types.js";
 import type { Handle } from "./handle.js";
-import type { Page } from "./pages.js";
+import { type Listing, listing } from "./pages.js";
 import { type CopiedSession, type Session, type SessionChanges, type StartedSession, sessionOf } from "./sessions.js";
 
 /** The sessions of a {@link Store}, and the instances of agents in them. */
@@ -72,9 +72,11 @@ export abstract class StoreSessions {
    *
    * @throws {@link RunlogError} `invalid_input` for a limit of 0, or a cursor of another list.
    */
-  async listSessions(options: ListSessions = {}): Promise<Page<Session>> {
-    const { items, ...rest } = await this.#handle.value("listSessions", options);
-    return { items: items.map(sessionOf), ...rest };
+  listSessions(options: ListSessions = {}): Listing<Session> {
+    return listing(async (asked) => {
+      const { items, ...rest } = await this.#handle.value("listSessions", asked);
+      return { items: items.map(sessionOf), ...rest };
+    }, options);
   }
 
   /**

@@ -322,8 +322,8 @@ export class Store extends StoreSessions implements AsyncDisposable {
 
   /**
    * Takes content out of every read, then compacts the store, so that its bytes are gone from the disk; `isGone` says whether
-   * they are. The records keep their places, empty, and the sessions stay. Copies lose what they share with it, too. It can't
-   * be undone. With a session go its title and metadata, and of its runs the details, the flows, and how they ended in words. Names of
+   * they are. The records keep their places, empty, and the sessions stay. Copies lose what they have of it, too; what a
+   * session was copied from keeps what they share. It can't be undone. With a session go its title and metadata, and of its runs the details, the flows, and how they ended in words. Names of
    * sessions and ids of chats, by which they are found, backups and exports aren't erased. What was written before it was called
    * is erased, awaited or not; what can't be read, because it is damaged, doesn't keep the rest, and `isGone` is `false` then.
    *

@@ -53,6 +53,7 @@ mod compaction;
 pub mod contexts;
 pub mod durability;
 pub mod flows;
+mod items;
 mod journal;
 mod kernel;
 mod opening;
@@ -69,6 +70,7 @@ pub use runlog_log::{self as log, Durability, Error, ErrorKind, Result};
 
 pub use agents::{AgentDefinition, Orchestrator};
 pub use contexts::{Message, NewMessage, NewToolCall, RawJson, Role};
+pub use items::{Items, items};
 pub use kernel::store::Store;
 pub use runlog_model::Page;
 pub use runs::{NewRun, Run, RunId, RunRecorder, RunStatus};

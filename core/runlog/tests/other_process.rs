@@ -16,7 +16,7 @@ use runlog::{
     agents::{OrchestratorOptions, RunContext, StartAgent, TokioRuntime, executor_fn},
     flows::FlowRun,
     retention::Erase,
-    runs::{Stop, StopKind},
+    runs::{ResumeOptions, Stop, StopKind},
 };
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -202,6 +202,32 @@ async fn what_nobody_takes_is_withdrawn_and_never_done() {
     let paused = again.runs().get(run).await.unwrap().unwrap();
     assert_eq!(paused.status, RunStatus::Paused);
     assert!(tells.try_recv().is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_ended_needs_nobody_to_be_cancelled() {
+    let place = Place::new();
+    let (here, run, _tells) = place.listening().await;
+    here.cancel(run).await.unwrap();
+    place.writer.close().await.unwrap();
+    let elsewhere = with_timeout(&place.reader(), Duration::from_millis(300));
+    elsewhere.cancel(run).await.unwrap();
+    emptied(&place.path()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_agent_is_started_where_nothing_can_be_written() {
+    let place = Place::new();
+    let (here, run, _tells) = place.listening().await;
+    here.pause(run, "later").await.unwrap();
+    let elsewhere = orchestrator(&place.reader());
+    let refused = elsewhere.start(StartAgent::new("worker", "Work.")).await;
+    let refused = refused.map(|_| ()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ReadOnly, "{refused}");
+    let options = ResumeOptions::default();
+    let resumed = elsewhere.resume(run, &options, None).await;
+    let refused = resumed.map(|_| ()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ReadOnly, "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

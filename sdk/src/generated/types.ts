@@ -549,9 +549,8 @@ export interface Erase {
   sessions?: readonly SessionId[] | undefined;
   /**
    * The same of all chats that these users made, also deleted ones; nothing of a user who made none, or whose chats are
-   * erased: what is written to these afterwards is erased by their ids. What such a chat shares with one of somebody
-   * else's that it was copied from is that one's, and stays. What a user said in the chats of others isn't told by who
-   * made it.
+   * erased: what is written to these afterwards is erased by their ids. What a user said in the chats of others isn't
+   * told by who made it.
    */
   users?: readonly string[] | undefined;
 }

@@ -39,6 +39,12 @@ describe("a process with agents", () => {
     expect(ended).toMatchObject({ code: 0, stderr: "", stdout: "paused timeout\n" });
   });
 
+  test("is kept by one that never settles until who waits for it has no more patience", async () => {
+    // A timer of Node's own doesn't keep a process; who waits with its signal would never be told that it has passed.
+    const ended = await run("agents.mjs", [await freshFolder(), "patience"]);
+    expect(ended).toMatchObject({ stderr: "", stdout: "aborted\n" });
+  });
+
   test("isn't kept by one whose store is closed, however long it may take", async () => {
     const path = await freshFolder();
     expect(await run("agents.mjs", [path, "closed"])).toMatchObject({ code: 0, stderr: "", stdout: "closed\n" });

@@ -407,6 +407,9 @@ fn explain(path: &str, given: Option<&Value>, said: &str) -> String {
     let Some(given) = given else {
         return at(said.to_owned());
     };
+    if said.ends_with("expected newtype variant") {
+        return needs_value(path, given);
+    }
     let number = given.as_u64();
     let is_whole = path.is_empty() && (given.is_object() || given.is_array());
     let given = quoted(given);
@@ -441,6 +444,24 @@ fn explain(path: &str, given: Option<&Value>, said: &str) -> String {
         return said.to_owned();
     }
     at(format!("{given}: {said}"))
+}
+
+/// Of a name that stands for nothing without a value, as a failure does without its error. Where it is in an object isn't said by serde.
+fn needs_value(path: &str, given: &Value) -> String {
+    let fields = given.as_object().into_iter().flatten();
+    let mut names = fields.filter(|(_, value)| value.is_string());
+    let (place, name) = match (names.next(), names.next()) {
+        (Some((field, name)), None) if path.is_empty() => (field.clone(), quoted(name)),
+        (Some((field, name)), None) => (format!("{path}.{field}"), quoted(name)),
+        (None, _) if given.is_string() => (path.to_owned(), quoted(given)),
+        _ => (path.to_owned(), "a name in it".to_owned()),
+    };
+    let what = format!("{name} needs a value: give it as an object, {{{name}: …}}");
+    if place.is_empty() {
+        what
+    } else {
+        format!("`{place}`: {what}")
+    }
 }
 
 /// The largest value of a whole number's type. A `usize` has 32 bits in WebAssembly.
@@ -525,6 +546,36 @@ mod tests {
     enum Mode {
         Write,
         ReadOnly,
+    }
+
+    #[derive(Deserialize, Debug)]
+    #[serde(rename_all = "camelCase")]
+    #[allow(dead_code, reason = "only read")]
+    enum End {
+        Completed,
+        Failed(String),
+    }
+
+    #[derive(Deserialize, Debug)]
+    #[allow(dead_code, reason = "only read")]
+    struct Ended {
+        end: End,
+        note: Option<String>,
+    }
+
+    #[test]
+    fn a_name_that_needs_a_value_says_so() {
+        let needed = r#""failed" needs a value: give it as an object, {"failed": …}"#;
+        let refused = |text| read_json::<Ended>(text).unwrap_err();
+        assert_eq!(refused(r#"{"end":"failed"}"#), format!("`end`: {needed}"));
+        assert_eq!(
+            refused(r#"{"end":"failed","note":null}"#),
+            format!("`end`: {needed}")
+        );
+        assert!(!refused(r#"{"note":"x","end":"failed"}"#).contains("variant"));
+        assert_eq!(read_json::<End>(r#""failed""#).unwrap_err(), needed);
+        let at = read_json_at::<End>("end", r#""failed""#).unwrap_err();
+        assert_eq!(at, format!("`end`: {needed}"));
     }
 
     #[test]

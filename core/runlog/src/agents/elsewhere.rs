@@ -6,7 +6,7 @@ use runlog_model::{RunId, Stop};
 
 use super::{inner::Inner, orchestrator::Orchestrator};
 use crate::{
-    Error, Result,
+    Error, ErrorKind, Result,
     kernel::writer_requests::{self, Receiver, Reply, WriterCall, WriterRequest},
 };
 
@@ -17,12 +17,24 @@ impl Inner {
             return None;
         }
         let wait = self.options.answer_timeout;
-        Some(
-            writer_requests::ask(&**self.store.backend(), request, wait, |time| {
-                self.sleep(time)
-            })
-            .await,
-        )
+        let cancelled = (request.call == WriterCall::Cancel).then_some(request.run_id);
+        let asked = writer_requests::ask(&**self.store.backend(), request, wait, |time| {
+            self.sleep(time)
+        });
+        Some(match (asked.await, cancelled) {
+            // Nobody has to be there for what has ended already.
+            (Err(error), Some(run))
+                if error.kind() == ErrorKind::Locked && self.has_ended(run).await =>
+            {
+                Ok(())
+            }
+            (answer, _) => answer,
+        })
+    }
+
+    async fn has_ended(&self, run: RunId) -> bool {
+        let run = self.store.runs().get(run).await;
+        run.is_ok_and(|run| run.is_some_and(|run| run.status.is_final()))
     }
 }
 

@@ -138,6 +138,15 @@ impl Inner {
         project: Option<&str>,
         name: &str,
     ) -> Result<(Arc<AgentDefinition>, Arc<dyn AgentWork>)> {
+        if self.store.backend().is_read_only() {
+            return Err(Error::new(
+                ErrorKind::ReadOnly,
+                format!(
+                    "the store is open for reading only, so that agent {name:?} couldn't record what it does; start it in the process that writes \
+                     the store"
+                ),
+            ));
+        }
         let Some(definition) = self.store.agents().get(project, name).await? else {
             return Err(self.not_defined(project, name).await?);
         };

@@ -18,6 +18,7 @@ mod context;
 mod contexts;
 mod flow_run;
 mod flows;
+mod items;
 mod runs;
 mod store;
 
@@ -27,5 +28,6 @@ pub use context::Context;
 pub use contexts::{Contexts, Events};
 pub use flow_run::{FlowRun, Playback};
 pub use flows::Flows;
+pub use items::{Items, items};
 pub use runs::{ResumedRun, RunRecorder, Runs};
 pub use store::Store;

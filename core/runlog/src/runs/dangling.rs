@@ -134,10 +134,16 @@ pub(super) fn closing_events(
                 same.is_some_and(|same| !same.is_empty())
             };
             if let Some(stray) = outcomes.iter().find(is_left) {
-                let message = format!(
-                    "run {} has no open tool call {:?} to be answered",
-                    run.id, stray.tool_call_id
-                );
+                let (run, id) = (run.id, &stray.tool_call_id);
+                let is_twice = calls
+                    .iter()
+                    .any(|call| call.id.as_ref().unwrap_or(&call.name) == id);
+                let message = match is_twice {
+                    true => format!(
+                        "tool call {id:?} of run {run} is answered more often than it was made; answer each call once"
+                    ),
+                    false => format!("run {run} has no open tool call {id:?} to be answered"),
+                };
                 return Err(Error::invalid(message));
             }
         }

@@ -104,7 +104,7 @@ impl Store {
     /// Up to a message, the chat has the messages up to this one, in the chat's order, but for those that were deleted since. Their
     /// texts are those that they had when the next message was saved, and so are steps and requests. An answer is copied with the
     /// rest of its request, whatever was said meanwhile, a user's message without the request that it began. Another request that
-    /// was begun before the answer's own had ended is dismissed in the copy. Contexts and aside are copied as they were before the
+    /// was begun after the answer was first saved, and before its own had ended, is dismissed in the copy: its question isn't there. Contexts and aside are copied as they were before the
     /// first record of the chat that isn't copied.
     ///
     /// # Errors

@@ -35,6 +35,11 @@ if (how === "resume") {
   const run = await orchestrator.start({ agentName: "worker", task: "x", timeoutMs: 300 });
   const { status, pauseReason } = await run.wait();
   console.log(status, pauseReason);
+} else if (how === "patience") {
+  agents.worker = undefined;
+  await orchestrator.register("worker", () => new Promise(() => {}));
+  const run = await orchestrator.start({ agentName: "worker", task: "x" });
+  console.log(await run.wait({ signal: AbortSignal.timeout(300) }).catch((error) => error.code));
 } else if (how === "closed") {
   // At work for an hour, when the store is closed.
   agents.worker = undefined;

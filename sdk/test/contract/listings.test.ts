@@ -1,0 +1,76 @@
+// Lists that are awaited, and lists that are iterated over.
+
+import { describe, expect, test } from "vitest";
+import { failure } from "../code.js";
+import { places } from "#places";
+
+describe.each(places)("lists $name", ({ fresh }) => {
+  test("a list that is iterated over gives what all its pages have, and one that is awaited its first", async () => {
+    const store = await fresh();
+    const run = await store.runs.start({ session: { title: "t" }, agentName: "lead" });
+    await run.recordMessage({ role: "user", content: "go" });
+    for (let at = 0; at < 5; at++) {
+      await store.agents.put({ name: `agent ${at}` });
+      await store.createSession({ title: `session ${at}` });
+      await run.recordMessage({ role: "assistant", content: null, tool_calls: [{ id: `call ${at}`, type: "function", function: { name: "f", arguments: "{}" } }] });
+      await run.recordToolResult({ toolCallId: `call ${at}`, output: at });
+      await (await store.runs.start({ session: {}, agentName: "other" })).complete();
+    }
+    await store.chats.create({ chatId: "c", assistantId: "a", createdBy: "ann" });
+    for (let at = 0; at < 5; at++) {
+      await store.chats.create({ assistantId: "a", createdBy: "ann" });
+      const request = await store.chats.beginRequest("c", { assistantId: "a", message: { type: "text", props: { content: `question ${at}` } } });
+      await request.startStep("llm", {});
+      await request.finish("interrupted");
+    }
+    const { runs, chats, agents } = store;
+    const id = run.run.id;
+    const lists = {
+      runs: (limit: number) => runs.list({ limit }),
+      messages: (limit: number) => runs.messages(id, { limit }),
+      calls: (limit: number) => runs.toolCalls(id, { limit }),
+      agents: (limit: number) => agents.list({ limit }),
+      sessions: (limit: number) => store.listSessions({ limit }),
+      chats: (pageSize: number) => chats.list({ visibleTo: "ann", pageSize, page: 1 }),
+      chatMessages: (limit: number) => chats.listMessages("c", { limit, newestFirst: true }),
+      requests: (limit: number) => chats.listRequests({ limit, status: "interrupted" }),
+      steps: (limit: number) => chats.listSteps({ chatId: "c", limit }),
+      search: (limit: number) => chats.searchMessages({ text: "question", visibleTo: "ann", limit }),
+    };
+    for (const [name, list] of Object.entries(lists)) {
+      const whole = await list(100);
+      expect(whole.items.length, name).toBeGreaterThan(3);
+      expect(whole.next, name).toBeUndefined();
+      const items: unknown[] = [];
+      for await (const item of list(2)) items.push(item);
+      expect(items, name).toEqual(whole.items);
+      const page = list(2);
+      expect((await page).items, name).toEqual(whole.items.slice(0, 2));
+      expect(await page.toArray(), name).toEqual(whole.items);
+      expect(await page.toArray(), `${name}, once more`).toEqual(whole.items);
+      expect((await page).items, `the page that was awaited, of ${name}`).toHaveLength(Math.min(2, whole.items.length));
+    }
+  });
+
+  test("a list that is left early reads no further, and one that is refused says so where it is awaited or iterated over", async () => {
+    const store = await fresh();
+    for (let at = 0; at < 6; at++) await store.createSession({ title: `session ${at}` });
+    for await (const session of store.listSessions({ limit: 2 })) {
+      expect(session.title).toBe("session 5");
+      break;
+    }
+    const options = { limit: 2 };
+    const listed = store.listSessions(options);
+    options.limit = 0;
+    expect(await listed.toArray()).toHaveLength(6);
+    await failure(store.listSessions({ limit: 0 }), "invalid_input");
+    await failure(store.listSessions({ limit: 0 }).toArray(), "invalid_input");
+    await failure(store.runs.children("no run").toArray(), "invalid_input");
+    await failure(store.chats.list({ visibleTo: undefined }).toArray(), "invalid_input");
+    await failure(store.chats.list(null as never), "invalid_input");
+    const iterated = async () => {
+      for await (const _ of store.chats.listMessages("none")) throw new Error("there is none");
+    };
+    await failure(iterated(), "not_found");
+  });
+});
