@@ -10,7 +10,7 @@ use std::{
 
 pub(crate) use runlog::engine::{Salvage, Salvaged};
 use runlog::{
-    ErrorKind, StoreOptions,
+    ErrorKind, RunId, StoreOptions,
     archive::ImportClock,
     blocking::Store,
     engine::{
@@ -35,7 +35,9 @@ const RECOVERED_SHOWN: usize = 3;
 
 /// Opens the store for writing, creating it if needed. Prints the runs that a killed process had left running.
 pub(crate) fn open_or_create(global: &Global) -> Result<Store> {
-    Ok(print_recovered(global, open_quietly(global)?))
+    let store = open_quietly(global)?;
+    print_recovered(global, &store, None);
+    Ok(store)
 }
 
 /// Opens the store for importing records with their original times, with the clock for that; creates it if needed. A
@@ -56,7 +58,8 @@ pub(crate) fn open_to_import(
         ),
     )?;
     clock.go_on();
-    Ok((print_recovered(global, store), clock))
+    print_recovered(global, &store, None);
+    Ok((store, clock))
 }
 
 /// The options for opening for writing.
@@ -67,14 +70,16 @@ fn writing(global: &Global, options: StoreOptions) -> StoreOptions {
     }
 }
 
-fn print_recovered(global: &Global, store: Store) -> Store {
+/// Prints the runs that a killed process had left running, and how to go on from each but the one that the command
+/// itself goes on from.
+pub(crate) fn print_recovered(global: &Global, store: &Store, resumed: Option<RunId>) {
     let recovered = store.recovered_runs();
     for run in recovered.iter().take(RECOVERED_SHOWN) {
-        let resume = format!("`runlog run --resume {run} -- CMD` goes on from it");
-        note(
-            global.json,
-            format!("paused run {run}, whose process was gone; {resume}"),
-        );
+        let mut paused = format!("paused run {run}, whose process was gone");
+        if resumed != Some(*run) {
+            paused += &format!("; `runlog run --resume {run} -- CMD` goes on from it");
+        }
+        note(global.json, paused);
     }
     if let Some(more) = recovered
         .len()
@@ -86,15 +91,21 @@ fn print_recovered(global: &Global, store: Store) -> Store {
             format!("… and {more} more; `runlog resume --list` lists them"),
         );
     }
-    store
 }
 
 /// Opens an existing store for writing. Prints the runs that a killed process had left running.
 pub(crate) fn open(global: &Global) -> Result<Store> {
+    let store = open_existing_quietly(global)?;
+    print_recovered(global, &store, None);
+    Ok(store)
+}
+
+/// Opens an existing store for writing, for callers that handle the runs of a killed process themselves.
+pub(crate) fn open_existing_quietly(global: &Global) -> Result<Store> {
     if !global.store.exists() {
         return Err(missing(global));
     }
-    open_or_create(global)
+    open_quietly(global)
 }
 
 /// Opens the store for writing, creating it if needed, for callers that handle the runs of a killed process themselves.
@@ -111,7 +122,10 @@ pub(crate) fn open_or_ask(global: &Global) -> Result<Store> {
         return Err(missing(global));
     }
     match Store::open_with(&global.store, writing(global, StoreOptions::default())) {
-        Ok(store) => Ok(print_recovered(global, store)),
+        Ok(store) => {
+            print_recovered(global, &store, None);
+            Ok(store)
+        }
         Err(error) if error.kind() == ErrorKind::Locked => open_read_only(global),
         Err(error) => opened(global, Err(error)),
     }
@@ -137,7 +151,10 @@ pub(crate) fn open_recovered(global: &Global) -> Result<Store> {
         return open_read_only(global);
     }
     match Store::open_with(&global.store, writing(global, StoreOptions::default())) {
-        Ok(store) => Ok(print_recovered(global, store)),
+        Ok(store) => {
+            print_recovered(global, &store, None);
+            Ok(store)
+        }
         Err(error)
             if matches!(
                 error.kind(),

@@ -19,7 +19,7 @@ use self::{
     agents::Agents,
     args::{Sub, check},
     print::{Report, answer, print_end, print_start},
-    start::Started,
+    start::{Source, Started},
 };
 use super::runs;
 use crate::{
@@ -56,9 +56,14 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = if is_new {
         store::open_or_create(global)?
     } else {
-        store::open(global)?
+        store::open_existing_quietly(global)?
     };
-    let source = start::find(&store, args, file.as_ref())?;
+    let source = start::find(&store, args, file.as_ref());
+    if !is_new {
+        let resumed = source.as_ref().ok().and_then(Source::resumed);
+        store::print_recovered(global, &store, resumed);
+    }
+    let source = source?;
     let mut child = match early {
         Some(child) => child,
         None => Child::start(program, arguments)?,

@@ -3,7 +3,8 @@
 use std::{ffi::OsString, path::Path};
 
 use runlog::{
-    AgentInstance, ErrorKind, NewMessage, NewRun, NewSession, RawJson, Run, RunStatus, Session,
+    AgentInstance, ErrorKind, NewMessage, NewRun, NewSession, RawJson, Run, RunId, RunStatus,
+    Session,
     blocking::{RunRecorder, Store},
     runs::{Continuation, Dangling, MAX_TOTAL_STEPS_PER_RUN, ResumeOptions},
     sessions::CopySession,
@@ -30,6 +31,16 @@ pub(super) enum Source {
     Session(Session),
     /// A paused run in a session.
     Paused(Session, Box<Run>),
+}
+
+impl Source {
+    /// The run that is gone on from.
+    pub(super) fn resumed(&self) -> Option<RunId> {
+        match self {
+            Self::Paused(_, run) => Some(run.id),
+            Self::New(_) | Self::Session(_) => None,
+        }
+    }
 }
 
 /// A started run, and how it was started.
