@@ -30,8 +30,9 @@ FILE tells of agents that are programs, each of which speaks docs/agent-protocol
 They are defined in the store, except for their commands. Without --agents nothing is spawned, and the store is only \
 read, also while another process writes.
 
-What the client spawns are the sub-agents of one run of an agent called mcp-client. It ends with the client; where \
-sub-agents are still at work then, it is paused with them, and each can be resumed by its resume_run_id.";
+What the client spawns are the sub-agents of a run of an agent called mcp-client. Calls of spawn_agents at the same time \
+have such a run each, in one session. They end with the client; one whose sub-agents are still at work then is paused \
+with them, and each of these can be resumed by its resume_run_id.";
 
 /// How long running agents have to record their state when the client disconnects.
 const STOP_GRACE: Duration = Duration::from_millis(1_500);

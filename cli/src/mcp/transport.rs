@@ -6,16 +6,20 @@
 //! The library also drops one of two answers with the same id. The protocol says that an id is never used again; here it may
 //! be once it is answered, and a request with the id of one that has no answer yet is refused. The error has that id: who
 //! looks answers up by the id waits for that of the later request.
+//!
+//! Two errors of the library don't say what to do, and are written here in other words: that of a request before the
+//! conversation has begun, and that of a method which isn't there.
 
 use std::{
     collections::HashSet,
     io,
     sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use rmcp::{
     RoleServer,
-    model::{ClientRequest, GetMeta, JsonRpcMessage, RequestId},
+    model::{ClientRequest, ErrorCode, GetMeta, JsonRpcMessage, ProtocolVersion, RequestId},
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
     transport::Transport,
 };
@@ -24,6 +28,8 @@ use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
     sync::Mutex,
+    task::JoinSet,
+    time::timeout,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -36,6 +42,9 @@ const VALUES_MAX: usize = 100_000;
 const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
 const INVALID_PARAMS: i32 = -32602;
+
+/// How long a client that says no more has to read the last refusals.
+const REFUSALS_WAIT: Duration = Duration::from_secs(1);
 
 /// Messages, one per line.
 pub(crate) struct Lines<R, W> {
@@ -50,6 +59,8 @@ pub(crate) struct Lines<R, W> {
     /// The ids of the requests that have no answer yet. That of one which the client has cancelled stays: its work may
     /// still end, and would be taken for that of a later one.
     unanswered: StdMutex<HashSet<RequestId>>,
+    /// The refusals that are being written.
+    refusals: JoinSet<()>,
     /// Cancelled at the end of the client's messages.
     disconnected: CancellationToken,
 }
@@ -73,6 +84,7 @@ impl<R: AsyncRead, W> Lines<R, W> {
             has_begun: false,
             write,
             unanswered: StdMutex::default(),
+            refusals: JoinSet::new(),
             disconnected,
         }
     }
@@ -85,12 +97,17 @@ impl<R: AsyncRead, W> Lines<R, W> {
 }
 
 impl<R: AsyncRead + Send + Unpin, W> Lines<R, W> {
-    /// Reads up to the end of a line; `None` at the end of the stream. Cancel-safe.
+    /// Reads up to the end of a line, which the end of the stream is too; `None` where no line is left. Cancel-safe.
     async fn next_line(&mut self) -> io::Result<Option<()>> {
         loop {
             let available = self.read.fill_buf().await?;
             if available.is_empty() {
-                return Ok(None);
+                if self.line.is_empty() {
+                    return Ok(None);
+                }
+                // As if the newline were there, which counts.
+                self.length += 1;
+                return Ok(Some(()));
             }
             let end = available.iter().position(|byte| *byte == b'\n');
             let taken = end.map_or(available.len(), |end| end + 1);
@@ -151,6 +168,16 @@ impl<R: AsyncRead + Send + Unpin, W> Lines<R, W> {
                     message,
                 })
             }
+            // The library would ask for fields of newer clients.
+            (Ok(JsonRpcMessage::Request(request)), Some(method))
+                if !self.has_begun && !may_come_first(&request.request) =>
+            {
+                Err(Refusal {
+                    id,
+                    code: INVALID_REQUEST,
+                    message: format!("{method} came before initialize; send initialize first"),
+                })
+            }
             (Ok(JsonRpcMessage::Request(request)), _)
                 if !self.unanswered().insert(request.id.clone()) =>
             {
@@ -172,7 +199,7 @@ impl<R: AsyncRead + Send + Unpin, W> Lines<R, W> {
     }
 
     /// Answers with an error, in a task of its own, because the receiving future may be dropped in the middle of a line.
-    fn refuse(&self, refusal: Refusal)
+    fn refuse(&mut self, refusal: Refusal)
     where
         W: AsyncWrite + Send + Unpin + 'static,
     {
@@ -180,8 +207,10 @@ impl<R: AsyncRead + Send + Unpin, W> Lines<R, W> {
         let answer =
             json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}});
         let write = Arc::clone(&self.write);
+        while self.refusals.try_join_next().is_some() {}
         // A disconnected client is detected by the next read.
-        tokio::spawn(async move { write_line(&write, &answer).await });
+        self.refusals
+            .spawn(async move { drop(write_line(&write, &answer).await) });
     }
 }
 
@@ -194,7 +223,7 @@ where
 
     fn send(
         &mut self,
-        item: TxJsonRpcMessage<RoleServer>,
+        mut item: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         let answered = match &item {
             JsonRpcMessage::Response(response) => Some(&response.id),
@@ -204,6 +233,16 @@ where
         if let Some(id) = answered {
             self.unanswered().remove(id);
         }
+        // The library's message is the method's name alone.
+        if let JsonRpcMessage::Error(error) = &mut item
+            && error.error.code == ErrorCode::METHOD_NOT_FOUND
+        {
+            let method = &error.error.message;
+            let message = format!(
+                "this server has no method {method:?}; it has tools, which tools/list lists and tools/call calls"
+            );
+            error.error.message = message.into();
+        }
         let write = Arc::clone(&self.write);
         async move { write_line(&write, &item).await }
     }
@@ -212,6 +251,9 @@ where
         loop {
             let Ok(Some(())) = self.next_line().await else {
                 self.disconnected.cancel();
+                // The process may end before they are written; a client that doesn't read doesn't hold it up.
+                let written = async { while self.refusals.join_next().await.is_some() {} };
+                let _ = timeout(REFUSALS_WAIT, written).await;
                 return None;
             };
             let message = self.read_message();
@@ -269,13 +311,30 @@ fn is_id(id: &Value) -> bool {
     id.is_string() || id.is_number()
 }
 
-/// Whether a message begins the conversation: it initializes it, or names the protocol's version itself, as newer clients do.
+/// Whether a message begins the conversation: it initializes it, or has what newer clients say in each request instead. A look
+/// at what the server can do leaves open which it will be.
 fn begins(message: &RxJsonRpcMessage<RoleServer>) -> bool {
     let JsonRpcMessage::Request(request) = message else {
         return false;
     };
-    matches!(request.request, ClientRequest::InitializeRequest(_))
-        || request.request.get_meta().protocol_version().is_some()
+    let meta = request.request.get_meta();
+    match &request.request {
+        ClientRequest::InitializeRequest(_) => true,
+        ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => false,
+        _ => meta
+            .missing_required_keys(&ProtocolVersion::V_2026_07_28)
+            .is_empty(),
+    }
+}
+
+/// Whether a request may come before the conversation has begun: a ping, a look at what the server can do, or what begins it.
+fn may_come_first(request: &ClientRequest) -> bool {
+    matches!(
+        request,
+        ClientRequest::InitializeRequest(_)
+            | ClientRequest::PingRequest(_)
+            | ClientRequest::DiscoverRequest(_)
+    ) || request.get_meta().protocol_version().is_some()
 }
 
 /// Whether this server has a method.
