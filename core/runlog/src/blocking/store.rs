@@ -336,8 +336,8 @@ waiting! {
     fn copy_session(&self, source: SessionId, options: &CopySession) -> Result<CopiedSession>;
 
     /// Deletes the events of a session's root instance after a sequence, with their asides if they were imported, and
-    /// everything that its sub-agents wrote after the first of them: the session then continues from there. Returns how
-    /// many events were deleted, those of sub-agents included.
+    /// everything that its sub-agents wrote after the first of them: the session then continues from there. A run at
+    /// work in it goes on behind what is left. Returns how many events were deleted, those of sub-agents included.
     fn truncate_session(&self, session: SessionId, after_sequence: u64) -> Result<u64>;
 
     /// How far a session's agents were when a message of its chat was saved: the last sequence that the root's context had then.

@@ -15,7 +15,8 @@ impl Store {
     /// Deletes the events of a session's root instance after a sequence, with their asides if they were imported: the
     /// session then continues from there. Everything that its sub-agents, and theirs, wrote after the first deleted
     /// event, in the order of the log, is deleted too; sub-agents that were spawned after that point then have an empty
-    /// context. Other instances are unchanged, and so is its chat, which has messages and an order of its own. Atomic, and durable when it returns. Returns how many events were
+    /// context. Other instances are unchanged, and so is its chat, which has messages and an order of its own. A run at
+    /// work in it goes on behind what is left. Atomic, and durable when it returns. Returns how many events were
     /// deleted, those of sub-agents included.
     ///
     /// # Errors
