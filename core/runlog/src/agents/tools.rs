@@ -89,9 +89,13 @@ pub fn tool_definitions() -> Vec<ToolDefinition> {
         tool(
             SPAWN_AGENTS,
             "Runs one or more agents in parallel, each with its own context and tools, and waits for all of them. \
-             Returns one result for each request, in order: run_id, status (completed, paused, failed or cancelled), \
-             summary (the agent's final text), steps, and error. A paused run can be continued by naming its run_id \
-             as resume_run_id.",
+             Returns one result for each request, in order: run_id, agent_name, status (completed, paused, \
+             failed or cancelled), summary (the agent's final text), steps, error (why it failed), pause_reason (why it \
+             is paused, in words) and stop_kind (what stopped a run that is paused or cancelled). The stop_kind is \
+             requested (the agent itself or a caller asked for it; pause_reason may say what it waits for), timeout \
+             (its time was up), budget (its steps were used up), cancelled, parent (the run that spawned it had \
+             stopped), orphaned (its process had died) or shutdown (its process was ended). A paused run can be \
+             continued by naming its run_id as resume_run_id: it keeps its context, and has its time and its steps anew.",
             json!({
                 "type": "object",
                 "properties": {
@@ -253,7 +257,36 @@ fn refusal(error: &Error) -> RawJson {
 
 #[cfg(test)]
 mod tests {
+    use runlog_model::{RunStatus, StopKind};
+
     use super::*;
+    use crate::agents::SpawnResult;
+
+    #[test]
+    fn a_model_is_told_of_all_that_a_result_says() {
+        let result = SpawnResult {
+            summary: Some("s".to_owned()),
+            pause_reason: Some("p".to_owned()),
+            stop_kind: Some(StopKind::Budget),
+            ..SpawnResult::refused("a", "e")
+        };
+        let result = serde_json::to_value(result).unwrap();
+        let fields = result.as_object().unwrap().keys().cloned();
+        let tools = tool_definitions();
+        let described: Vec<&str> = tools[1]
+            .description
+            .split(|it: char| !it.is_alphabetic() && it != '_')
+            .collect();
+        let statuses = RunStatus::ALL
+            .into_iter()
+            .filter(|it| *it != RunStatus::Running);
+        for name in fields
+            .chain(statuses.map(|it| it.to_string()))
+            .chain(StopKind::ALL.map(|it| it.to_string()))
+        {
+            assert!(described.contains(&&*name), "{name}");
+        }
+    }
 
     #[test]
     fn arguments_are_read_as_models_write_them() {
