@@ -580,10 +580,9 @@ fn a_signal_is_forwarded_once_and_what_came_is_kept() {
     assert_eq!(contents(&place, "@last"), ["one"]);
 }
 
-#[test]
+/// Records an agent up to its first message; then the recorder itself dies without a word.
 #[cfg(unix)]
-fn an_agent_that_is_killed_leaves_a_session_that_goes_on() {
-    let place = Place::new();
+fn killed(place: &Place) {
     let mut recorder = Ends(
         place
             .scripted(&["--json"], &["ready", "say:one", "ack", "sleep:20000"])
@@ -592,9 +591,31 @@ fn an_agent_that_is_killed_leaves_a_session_that_goes_on() {
     );
     let mut lines = BufReader::new(recorder.0.stdout.take().unwrap()).lines();
     while !lines.next().unwrap().unwrap().contains("ack") {}
-    // The recorder itself dies without a word.
     recorder.0.kill().unwrap();
     recorder.0.wait().unwrap();
+}
+
+#[test]
+#[cfg(unix)]
+fn what_was_killed_is_told_of_with_how_to_go_on_by_a_resume_of_another() {
+    let place = Place::new();
+    let first = place.script(&["--name", "first"], &["ready", "say:one", "ack"]);
+    assert_eq!(first.code, 0, "{first:?}");
+    killed(&place);
+    let said = place.script(&["--resume", "first"], &["ready"]);
+    assert_eq!(said.code, 4, "{said:?}");
+    assert!(
+        said.err
+            .contains("whose process was gone; `runlog run --resume "),
+        "{said:?}"
+    );
+}
+
+#[test]
+#[cfg(unix)]
+fn an_agent_that_is_killed_leaves_a_session_that_goes_on() {
+    let place = Place::new();
+    killed(&place);
     let said = place.script(&["--resume", "@last"], &["ready", "context"]);
     assert_eq!(said.code, 0, "{said:?}");
     // It is told of, but not to do what is being done.
