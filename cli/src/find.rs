@@ -4,10 +4,11 @@
 //! the newest run of that session's first agent, with which `run --resume` goes on; what an agent spawned is never the last.
 
 use runlog::{
-    AgentInstance, ErrorKind, InstanceId, Page, RunId, Session, SessionId,
+    AgentInstance, ErrorKind, InstanceId, RunId, Session, SessionId,
     blocking::Store,
     flows::ListFlows,
     log::{ReadOptions, StreamId},
+    pages::Page,
     runs::{ListRuns, RunSummary},
     sessions::{Deleted, ListSessions},
 };

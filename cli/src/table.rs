@@ -2,7 +2,7 @@
 
 use console::measure_text_width;
 
-use runlog::Page;
+use runlog::pages::Page;
 use serde::Serialize;
 
 use crate::{

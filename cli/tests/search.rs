@@ -43,7 +43,7 @@ fn recorded(place: &Place) -> SessionId {
     let (other, given_up) = start("Given up", "writer");
     given_up.append_message(NewMessage::user("Write.")).unwrap();
     given_up
-        .append_message(NewMessage::assistant(&format!("I wrote {SECRET}.")))
+        .append_message(NewMessage::assistant(format!("I wrote {SECRET}.")))
         .unwrap();
     store.truncate_session(other, 1).unwrap();
     let chat = store.chats().create_chat(Chat::new("helper")).unwrap();
@@ -359,7 +359,7 @@ fn what_is_damaged_is_passed_over_and_told() {
     let context = store.context(agent.id).unwrap();
     for number in 0..20 {
         context
-            .append_message(NewMessage::user(&format!("needle {number:02}")))
+            .append_message(NewMessage::user(format!("needle {number:02}")))
             .unwrap();
     }
     store.close().unwrap();

@@ -76,7 +76,8 @@ export class Flows {
    * goes on, and this then resumes the flow of that one.
    *
    * Who resumed a flow has it until the handle is closed, or nobody holds it any more: nobody else resumes it meanwhile, so that
-   * no node's agent is called twice. A handle that drove it before, as the one that {@link create | created} it, can record events
+   * no node's agent is called twice. One whose state says that it is completed is resumed, too, for more turns; `list({ resumable: true })` leaves it
+   * out. A handle that drove it before, as the one that {@link create | created} it, can record events
    * and send commands from then on, but takes none and saves no state.
    *
    * @throws {@link RunlogError} `conflict` when somebody resumed it already and has it still; `not_found` when the run has no
@@ -245,7 +246,8 @@ export class FlowRun implements AsyncDisposable {
   }
 
   /**
-   * Notes that a node has finished with an output, and saves the snapshot. The agent's session stays, for more turns.
+   * Notes that a node has finished with an output, and saves the snapshot. The agent's session stays, for more turns. Nodes that no
+   * agent worked on are noted alike; an output that is noted again takes the place of the one before.
    *
    * @throws {@link RunlogError} as {@link saveSnapshot}. The state is as before then.
    */

@@ -63,7 +63,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         }
     }
     if out.is_json() {
-        out.value(&runlog::Page {
+        out.value(&runlog::pages::Page {
             items,
             next: page.next,
         })?;
@@ -83,7 +83,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
 }
 
 /// A page of the paused runs that weren't resumed; the list tells which were, so that these cost no reading.
-fn resumable(store: &Store, page: &Page) -> Result<runlog::Page<RunId>> {
+fn resumable(store: &Store, page: &Page) -> Result<runlog::pages::Page<RunId>> {
     let mut items = Vec::new();
     let mut cursor = page.cursor.clone();
     loop {
@@ -99,7 +99,7 @@ fn resumable(store: &Store, page: &Page) -> Result<runlog::Page<RunId>> {
         items.extend(open.map(|run| run.id));
         cursor = listed.next;
         if cursor.is_none() || items.len() >= page.limit {
-            return Ok(runlog::Page {
+            return Ok(runlog::pages::Page {
                 items,
                 next: cursor,
             });

@@ -52,21 +52,26 @@ impl AnswerCache {
         Self(Cache::with_weighter(count, BYTES_MAX, Weight))
     }
 
-    /// The answer to a request, from the cache if a store, as of now, has nothing new for it; else made by `make`, which has to read by the
-    /// store it is given.
-    pub(super) fn get_or_make<E: From<runlog::Error>>(
-        &self,
-        address: &str,
-        store: &Store,
-        make: impl FnOnce(&Store) -> std::result::Result<Bytes, E>,
-    ) -> std::result::Result<Bytes, E> {
+    /// Looks a request up in a store as of now.
+    pub(super) fn look_up(&self, address: &str, store: &Store) -> Result<Lookup> {
         // Before anything is read: what is written from now on is news for the answer.
         let stands = pollster::block_on(Stands::of(&**store.backend()))?;
         if let Some(answered) = self.0.get(address)
             && pollster::block_on(answered.basis.is_unchanged(stands, &**store.backend()))?
         {
-            return Ok(answered.json.clone());
+            return Ok(Lookup::Found(answered.json.clone()));
         }
+        Ok(Lookup::Missing(stands))
+    }
+
+    /// Makes the answer that a look before didn't find, and keeps it. `make` has to read by the store it is given.
+    pub(super) fn make<E>(
+        &self,
+        address: &str,
+        stands: Stands,
+        store: &Store,
+        make: impl FnOnce(&Store) -> std::result::Result<Bytes, E>,
+    ) -> std::result::Result<Bytes, E> {
         let touched = Arc::new(Mutex::new(Touched::default()));
         let noting = store.through(|inner| {
             let touched = Arc::clone(&touched);
@@ -90,9 +95,16 @@ impl AnswerCache {
     }
 }
 
+/// What the cache has for a request.
+pub(super) enum Lookup {
+    Found(Bytes),
+    /// Nothing that still holds; the answer has to be made of what the log had then.
+    Missing(Stands),
+}
+
 /// Where the log stands.
 #[derive(Clone, Copy)]
-struct Stands {
+pub(super) struct Stands {
     position: u64,
     redactions: u64,
 }

@@ -53,6 +53,20 @@ impl Question {
     }
 }
 
+/// The answer of a cache, or the one that `make` makes for it, as a request has it.
+fn get_or_make(
+    cache: &AnswerCache,
+    question: &Question,
+    now: &Store,
+    make: impl FnOnce(&Store) -> Result<Bytes>,
+) -> Result<Bytes> {
+    let address = question.address();
+    match cache.look_up(&address, now)? {
+        Lookup::Found(json) => Ok(json),
+        Lookup::Missing(stands) => cache.make(&address, stands, now, make),
+    }
+}
+
 /// Everything there is to ask of the runs of a store.
 fn questions(store: &Store) -> Vec<Question> {
     let statuses = [RunStatus::Running, RunStatus::Paused, RunStatus::Completed];
@@ -114,7 +128,7 @@ fn change(store: &blocking::Store, random: &mut Random, at: usize) -> Result<()>
     match what {
         1..=3 => drop(
             runs.recorder(id)?
-                .record_message(NewMessage::user(&at.to_string()))?,
+                .record_message(NewMessage::user(at.to_string()))?,
         ),
         4..=6 => {
             let call = NewToolCall::new(format!("call-{at}"), "look", "{}");
@@ -172,7 +186,7 @@ fn compare(store: &blocking::Store, reader: &Store, seed: u64) {
         done += usize::from(change(store, &mut random, at).is_ok());
         let now = block_on(reader.as_of_now()).unwrap();
         for question in questions(&now) {
-            let cached = cache.get_or_make(&question.address(), &now, |store| {
+            let cached = get_or_make(&cache, &question, &now, |store| {
                 made += 1;
                 question.answer(store)
             });
@@ -220,7 +234,7 @@ fn what_is_recorded_in_a_run_costs_others_no_answer() {
     let is_made = |id: RunId| {
         let question = Question::Messages(id);
         let mut is_made = false;
-        let answer = cache.get_or_make(&question.address(), &now, |store| {
+        let answer = get_or_make(&cache, &question, &now, |store| {
             is_made = true;
             question.answer(store)
         });

@@ -1,16 +1,23 @@
 //! [`Endpoint`]: one endpoint of the API with the types of its input and output, which are used for its handler and its
 //! description.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use axum::{
-    Extension,
     body::{Body, Bytes, to_bytes},
     extract::{
         FromRequestParts, Path, Request, State, path::ErrorKind as PathError,
         rejection::PathRejection,
     },
-    http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts},
+    http::{
+        HeaderMap, HeaderValue, Method, StatusCode, Uri, header, request::Parts, uri::PathAndQuery,
+    },
     response::{IntoResponse, Response},
     routing::{MethodFilter, MethodRouter, on},
 };
@@ -22,6 +29,7 @@ use serde_json::Value;
 use super::{
     app::App,
     background::{at_once, in_background},
+    cache::Lookup,
     guard::check_rights,
     names,
     problem::{Answer, Problem},
@@ -55,6 +63,8 @@ pub(super) struct Endpoint {
     /// A valid query and body.
     pub(super) example: Example,
     pub(super) route: MethodRouter<App>,
+    /// Whether answers are kept in the [cache](App::answers). The route, which is made before, has it too.
+    pub(super) is_cached: Arc<AtomicBool>,
 }
 
 /// The answer of an endpoint.
@@ -96,30 +106,48 @@ where
     F: Fn(Store, P, Q) -> Fut + Clone + Send + Sync + 'static,
     Fut: Future<Output = Answer<A>>,
 {
+    let is_cached = Arc::new(AtomicBool::new(false));
     let query = Query::of::<Q>();
     let query_schema = query.schema_over_http();
+    let is_endpoint_cached = Arc::clone(&is_cached);
     let handler = move |State(app): State<App>, request: Request| async move {
-        let is_light = is_light(request.uri().query());
-        let is_cached = request.extensions().get::<Cached>().is_some();
-        let address = request.uri().path_and_query();
-        let address = address.filter(|_| is_cached).map(ToString::to_string);
-        let Asked { path, asked, .. } = asked::<P, Q>(request, &app, &query).await?;
+        let (mut parts, _) = request.into_parts();
+        check_rights(&app, &parts.headers, Rights::Read)?;
+        let mut lookup = None;
+        if is_endpoint_cached.load(Ordering::Relaxed) {
+            // Before the request is parsed: the address of an answer was understood once.
+            let (app, address) = (app.clone(), address_of(&parts.uri));
+            let looked_up = at_once(move || {
+                let now = pollster::block_on(app.store().as_of_now())?;
+                let lookup = app.answers().look_up(&address, &now)?;
+                Ok((address, now, lookup))
+            });
+            match looked_up.await? {
+                (_, _, Lookup::Found(json)) => return Ok(json_response(StatusCode::OK, json)),
+                (address, now, Lookup::Missing(stands)) => lookup = Some((address, now, stands)),
+            }
+        }
+        let path = path_of::<P>(&mut parts, &app).await?;
+        let asked = query.read(parts.uri.query())?;
         let work = move |ends: Option<Ends>| {
             // Everything acknowledged before the request is visible, with a single refresh.
-            let now = pollster::block_on(app.store().as_of_now())?;
+            let (kept_as, now) = match lookup {
+                Some((address, now, stands)) => (Some((address, stands)), now),
+                None => (None, pollster::block_on(app.store().as_of_now())?),
+            };
             let now = match ends {
                 Some(ends) => ends.reads_of(&now),
                 None => now,
             };
             let make =
                 |now: &Store| json_of(&pollster::block_on(answer(now.clone(), path, asked))?);
-            let json = match address {
-                Some(address) => app.answers().get_or_make(&address, &now, make)?,
+            let json = match kept_as {
+                Some((address, stands)) => app.answers().make(&address, stands, &now, make)?,
                 None => make(&now)?,
             };
             Ok(json_response(StatusCode::OK, json))
         };
-        if is_light {
+        if is_light(parts.uri.query()) {
             return at_once(|| work(None)).await;
         }
         // Dropped with this future when the client goes away, and when the time is over.
@@ -131,13 +159,19 @@ where
             .unwrap_or_else(|_| Err(took_too_long()))
     };
     let route = on(MethodFilter::GET, handler);
-    reads::<P>(
-        path,
-        about,
-        query_schema,
-        AnswerSpec::json::<A>(StatusCode::OK),
-        route,
-    )
+    let answer = AnswerSpec::json::<A>(StatusCode::OK);
+    Endpoint {
+        is_cached,
+        ..reads::<P>(path, about, query_schema, answer, route)
+    }
+}
+
+/// The path and query of a request.
+fn address_of(uri: &Uri) -> String {
+    let address = uri
+        .path_and_query()
+        .map_or(uri.path(), PathAndQuery::as_str);
+    address.to_owned()
 }
 
 /// The common part of endpoints that read.
@@ -160,6 +194,7 @@ fn reads<P: JsonSchema>(
         answer,
         example: Example::default(),
         route,
+        is_cached: Arc::default(),
     }
 }
 
@@ -217,6 +252,7 @@ where
         answer: AnswerSpec::json::<A>(status),
         example: Example::default(),
         route: on(MethodFilter::POST, handler),
+        is_cached: Arc::default(),
     }
 }
 
@@ -231,15 +267,11 @@ impl AnswerSpec {
     }
 }
 
-/// Of requests whose answers are kept in the cache.
-#[derive(Clone, Copy)]
-struct Cached;
-
 impl Endpoint {
     /// Keeps its answers in the [cache](App::answers). They have to be made of nothing but what is in the log: not of the time,
     /// nor of who is at work in this process.
-    pub(super) fn cached(mut self) -> Self {
-        self.route = self.route.layer(Extension(Cached));
+    pub(super) fn cached(self) -> Self {
+        self.is_cached.store(true, Ordering::Relaxed);
         self
     }
 

@@ -1,5 +1,7 @@
 //! The OpenAPI description, generated from the endpoints.
 
+use std::sync::Arc;
+
 use axum::{
     body::Bytes,
     http::{Method, StatusCode, header},
@@ -42,6 +44,7 @@ pub(super) fn endpoint(others: &[Endpoint]) -> Endpoint {
         },
         example: Example::default(),
         route: get(|| async {}),
+        is_cached: Arc::default(),
     };
     let mut description = document(others.iter().chain([&own]));
     without_rust(&mut description);

@@ -265,7 +265,7 @@ fn a_request_sees_all_that_was_acknowledged_before_it_came() {
     let at = format!("/api/projects/p/agent-runs/{}", run.id());
     for number in 1..=60_usize {
         let recorded = run
-            .record_message(NewMessage::user(&format!("Part {number}")))
+            .record_message(NewMessage::user(format!("Part {number}")))
             .unwrap();
         let page = server.json(&format!("{at}/messages?limit=100"));
         assert_eq!(ids(&page).len(), number);

@@ -152,7 +152,7 @@ fn a_page_of_large_events_ends_before_its_limit_and_goes_on() {
     let context = store.context(agent.id).unwrap();
     for _ in 0..30 {
         context
-            .append_message(NewMessage::user(&"x".repeat(1 << 20)))
+            .append_message(NewMessage::user("x".repeat(1 << 20)))
             .unwrap();
     }
     store.close().unwrap();

@@ -191,7 +191,7 @@ fn a_client_that_comes_back_has_missed_and_repeated_nothing() {
         let context = store.context(instance).unwrap();
         for number in 1..=COUNT {
             context
-                .append_message(NewMessage::user(&number.to_string()))
+                .append_message(NewMessage::user(number.to_string()))
                 .unwrap();
         }
         store.close().unwrap();

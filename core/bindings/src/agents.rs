@@ -3,8 +3,9 @@
 use std::rc::Rc;
 
 use runlog::{
-    AgentDefinition, Page,
+    AgentDefinition,
     agents::{AgentSummary, ListAgents},
+    pages::Page,
 };
 
 use crate::{

@@ -3,12 +3,13 @@
 use std::rc::Rc;
 
 use runlog::{
-    Page, RawJson, SessionId,
+    RawJson, SessionId,
     chats::{
         Chat, ChatFilter, ChatList, ChatMessage, ChatRequest, ImportOptions, ImportReport,
         ListMessages, ListRequests, ListSteps, MessageFilter, NewRequest, ResumeAction, Resumption,
         SearchMessages, StackLevel, Step, Table, UnfinishedRequest,
     },
+    pages::Page,
 };
 use serde::Serialize;
 

@@ -3,11 +3,12 @@
 use std::rc::Rc;
 
 use runlog::{
-    Durability, Page, RawJson, RunId, durability,
+    Durability, RawJson, RunId, durability,
     flows::{
         FlowRun, FlowSummary, ListFlows, Playback, PlaybackOptions, RecordedEvent, Resumed,
         RunSnapshot, RuntimeCommand, RuntimeEvent,
     },
+    pages::Page,
 };
 use serde::Serialize;
 use tokio::sync::Mutex;

@@ -3,8 +3,9 @@
 use std::rc::Rc;
 
 use runlog::{
-    NewRun, Page, Role, Run, RunId, RunRecorder,
+    NewRun, Role, Run, RunId, RunRecorder,
     contexts::DanglingToolCall,
+    pages::Page,
     runs::{
         ListRunMessages, ListRuns, ListToolCalls, ResumeOptions, RunDetails, RunMessage,
         RunSummary, ToolCall, ToolCallStatus,

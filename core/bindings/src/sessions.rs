@@ -3,7 +3,8 @@
 use std::rc::Rc;
 
 use runlog::{
-    AgentInstance, InstanceId, NewInstance, NewSession, Page, RawJson, Session, SessionId,
+    AgentInstance, InstanceId, NewInstance, NewSession, RawJson, Session, SessionId,
+    pages::Page,
     sessions::{CopiedSession, CopySession, ListSessions, SessionChanges, SessionStatus},
 };
 

@@ -603,7 +603,7 @@ fn copies_have_what_is_truncated_meanwhile_in_what_they_were_copied_from() {
         let (mut id, mut contexts) = (session.id, Vec::new());
         let context = store.context(agent.id).unwrap();
         for text in 0..9 {
-            let message = NewMessage::user(&text.to_string());
+            let message = NewMessage::user(text.to_string());
             context.append_message(message).unwrap();
         }
         contexts.push(context);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use pollster::block_on;
 use runlog::{
-    ErrorKind, NewRun, NewSession, Page, RunId, RunStatus, SessionId, StoreOptions,
+    ErrorKind, NewRun, NewSession, RunId, RunStatus, SessionId, StoreOptions,
     backend::Backend,
     blocking::Store,
     chats::{Chat, ChatFilter, ChatMessage, ChatRole},
@@ -17,6 +17,7 @@ use runlog::{
         Batch, Durability, Embedded, Expected, Kind, NewRecord, Op, Sequence, StreamId, SystemHost,
         Wait,
     },
+    pages::Page,
     runs::{ListRuns, RUNS_STREAM, RunSummary},
     sessions::{CATALOG_STREAM, Deleted, ListSessions, SessionStatus},
 };

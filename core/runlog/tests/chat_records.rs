@@ -241,7 +241,7 @@ fn a_page_of_requests_goes_on_while_others_end(store: &Store) {
     }
     let mut options = ListRequests { limit: 3, ..all() };
     let first = chats.list_requests(&options).unwrap();
-    let ids = |page: &runlog::Page<runlog::chats::UnfinishedRequest>| -> Vec<String> {
+    let ids = |page: &runlog::pages::Page<runlog::chats::UnfinishedRequest>| -> Vec<String> {
         page.items
             .iter()
             .map(|request| request.request_id.clone())

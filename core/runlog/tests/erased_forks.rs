@@ -274,7 +274,7 @@ fn what_others_made_of_an_erased_message_goes_with_it() {
     let change = |chat: &str, place: usize, text: &str| {
         let messages = store.chats().get_messages(chat, &Default::default());
         let id = messages.unwrap()[place].message_id.clone();
-        let props = RawJson::parse(&format!(r#"{{"content":"{text}"}}"#)).unwrap();
+        let props = RawJson::parse(format!(r#"{{"content":"{text}"}}"#)).unwrap();
         let updates = Updates::new().with("props", props);
         store.chats().update_message(&id, &updates).unwrap();
     };

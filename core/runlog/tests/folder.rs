@@ -23,7 +23,7 @@ fn what_was_recorded_is_there_after_reopening() {
         store
             .context(agent.id)
             .unwrap()
-            .append_message(NewMessage::user(&number.to_string()))
+            .append_message(NewMessage::user(number.to_string()))
             .unwrap();
     }
     let messages = store.context(agent.id).unwrap().get_messages().unwrap();

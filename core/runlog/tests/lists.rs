@@ -472,9 +472,9 @@ fn messages_of_a_run_are_listed_from_the_end(store: &blocking::Store) {
     let id = run.id();
     let said = |run: &blocking::RunRecorder, number: u32| {
         run.next_step().unwrap();
-        run.record_message(NewMessage::assistant(&format!("{number}")))
+        run.record_message(NewMessage::assistant(format!("{number}")))
             .unwrap();
-        run.record_message(NewMessage::user(&format!("{number}?")))
+        run.record_message(NewMessage::user(format!("{number}?")))
             .unwrap();
     };
     (1..=20).for_each(|number| said(&run, number));

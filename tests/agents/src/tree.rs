@@ -97,7 +97,7 @@ async fn work(
             );
         }
         run.next_step().await?;
-        run.record_message(NewMessage::assistant(&format!("part {part}")))
+        run.record_message(NewMessage::assistant(format!("part {part}")))
             .await?;
         done(run.run_id(), part);
     }

@@ -9,14 +9,14 @@ use std::{
 };
 
 use runlog::{
-    NewMessage, NewRun, NewSession, NewToolCall, Page, RawJson, Result, RunId, RunStatus,
-    StoreOptions,
+    NewMessage, NewRun, NewSession, NewToolCall, RawJson, Result, RunId, RunStatus, StoreOptions,
     blocking::{RunRecorder, Store},
     chats::{
         Chat, ChatFilter, ChatMessage, ChatRole, ListMessages, ListSteps, MessageFilter, Step,
         StepType, Updates,
     },
     log::{Codec, CompactOptions, CompactScope},
+    pages::Page,
     retention::RetentionPolicy,
     runs::{ListRunMessages, ListRuns, ListToolCalls, ToolOutcome},
     sessions::ListSessions,

@@ -1,8 +1,9 @@
 //! The definitions of agents.
 
 use runlog::{
-    AgentDefinition, Page, Store,
+    AgentDefinition, Store,
     agents::{AgentSummary, ListAgents},
+    pages::Page,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,11 +1,12 @@
 //! Chats: sessions as their users see them.
 
 use runlog::{
-    Page, Store,
+    Store,
     chats::{
         Chat, ChatFilter, ChatList, ChatMessage, ChatRequest, ListMessages, ListRequests,
         ListSteps, SearchMessages, Step, UnfinishedRequest,
     },
+    pages::Page,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,11 +1,12 @@
 //! Flows of nodes and agents, and their events.
 
 use runlog::{
-    Page, RawJson, RunId, Store,
+    RawJson, RunId, Store,
     flows::{
         FlowRun, FlowSummary, ListFlows, Playback, PlaybackOptions, RecordedEvent, RunSnapshot,
         Speed,
     },
+    pages::Page,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,8 @@
 //! The history of agent runs in a project: six endpoints with field names of their own, for clients of that API.
 
 use runlog::{
-    Page, Run, RunId, Store,
+    Run, RunId, Store,
+    pages::Page,
     runs::{ListRunMessages, ListRuns, ListToolCalls, RunMessage, RunSummary, ToolCall},
 };
 use schemars::JsonSchema;

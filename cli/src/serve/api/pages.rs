@@ -1,8 +1,8 @@
 //! Pages whose size is bounded: by their number of items, and by the bytes of these.
 
 use runlog::{
-    Page,
     chats::{ListMessages, ListSteps},
+    pages::Page,
     runs::{ListRunMessages, ListToolCalls},
 };
 

@@ -1,7 +1,8 @@
 //! Runs of all projects, and of none.
 
 use runlog::{
-    Page, Run, RunId, Store,
+    Run, RunId, Store,
+    pages::Page,
     runs::{ListRunMessages, ListRuns, ListToolCalls, RunMessage, RunSummary, ToolCall},
 };
 use schemars::JsonSchema;

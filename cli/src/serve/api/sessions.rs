@@ -2,8 +2,9 @@
 
 use axum::http::StatusCode;
 use runlog::{
-    AgentInstance, InstanceId, Page, RawJson, Session, SessionId, Store,
+    AgentInstance, InstanceId, RawJson, Session, SessionId, Store,
     contexts::ContextEvent,
+    pages::Page,
     sessions::{ListInstances, ListSessions},
 };
 use schemars::JsonSchema;

@@ -14,6 +14,10 @@ use crate::{Error, RawJson, Result, Role};
 ///     message.to_json()?.as_str(),
 ///     r#"{"role":"assistant","content":"Let me look.","tool_calls":[{"id":"call_1","type":"function","function":{"name":"get_weather","arguments":"{\"city\":\"Oslo\"}"}}]}"#
 /// );
+///
+/// let (city, degrees) = ("Oslo", 7);
+/// let result = NewMessage::tool("call_1", format!("{degrees} °C in {city}")); // any text, borrowed or owned
+/// assert_eq!(result.content.as_str(), r#""7 °C in Oslo""#);
 /// # Ok::<(), runlog_model::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -66,25 +70,25 @@ impl NewMessage {
     }
 
     /// A system prompt.
-    pub fn system(text: &str) -> Self {
-        Self::new(Role::System, RawJson::string(text))
+    pub fn system(text: impl AsRef<str>) -> Self {
+        Self::new(Role::System, RawJson::string(text.as_ref()))
     }
 
     /// What the user says.
-    pub fn user(text: &str) -> Self {
-        Self::new(Role::User, RawJson::string(text))
+    pub fn user(text: impl AsRef<str>) -> Self {
+        Self::new(Role::User, RawJson::string(text.as_ref()))
     }
 
     /// What the model answers.
-    pub fn assistant(text: &str) -> Self {
-        Self::new(Role::Assistant, RawJson::string(text))
+    pub fn assistant(text: impl AsRef<str>) -> Self {
+        Self::new(Role::Assistant, RawJson::string(text.as_ref()))
     }
 
     /// The result of a tool call.
-    pub fn tool(tool_call_id: impl Into<String>, text: &str) -> Self {
+    pub fn tool(tool_call_id: impl Into<String>, text: impl AsRef<str>) -> Self {
         Self {
             tool_call_id: Some(tool_call_id.into()),
-            ..Self::new(Role::Tool, RawJson::string(text))
+            ..Self::new(Role::Tool, RawJson::string(text.as_ref()))
         }
     }
 

@@ -11,11 +11,12 @@ use runlog_model::{
 };
 
 use crate::{
-    Page, Result,
+    Result,
     chats::{
         ImportOptions, ImportReport, ListMessages, ListRequests, ListSteps, NewRequest,
         RequestDraft, RequestEnd, Resumption, SearchMessages, Table, UnfinishedRequest,
     },
+    pages::Page,
 };
 
 /// The chats of a store: sessions as their users see them, with messages and steps.

@@ -2,7 +2,7 @@
 
 use runlog_model::{FlowSummary, ListFlows, RawJson, RunId, RuntimeCommand};
 
-use crate::{Page, Result};
+use crate::{Result, pages::Page};
 
 /// The flows of a store: listing them, and finding those to resume. [`crate::flows::Flows`] is its async counterpart,
 /// and explains how flows and runs relate.

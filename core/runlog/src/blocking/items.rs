@@ -1,6 +1,9 @@
 //! [`items`]: what all pages of a list have, as an iterator.
 
-use crate::{Page, Result, items::Pages};
+use crate::{
+    Result,
+    pages::{Page, Pages},
+};
 
 /// All items of a list that comes in pages, one after the other; one page of them is held in memory. `list` reads a page: the first one
 /// for `None`, else the one at a cursor. Ends after an error.

@@ -6,8 +6,9 @@ use runlog_model::{
 };
 
 use crate::{
-    Page, Result,
+    Result,
     contexts::AppendOptions,
+    pages::Page,
     runs::{
         ListRunMessages, ListToolCalls, NewRun, Recorded, ResumeOptions, RunEntry, ToolOutcome,
     },

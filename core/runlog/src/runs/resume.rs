@@ -119,7 +119,7 @@ impl Continuation {
         let (message, is_own) = match self {
             Self::Default => (NewMessage::user(CONTINUE), true),
             Self::Task(task) if task.trim().is_empty() => (NewMessage::user(CONTINUE), true),
-            Self::Task(task) => (NewMessage::user(&format!("{CONTINUE}\n\n{task}")), true),
+            Self::Task(task) => (NewMessage::user(format!("{CONTINUE}\n\n{task}")), true),
             Self::Message(message) => (message.clone(), false),
             Self::Nothing => return Ok(None),
         };

@@ -134,10 +134,10 @@ pub fn runs(store: &Store) {
     for turn in 0..3 {
         child.next_step().unwrap();
         child
-            .record_message(NewMessage::assistant(&format!("child {turn}")))
+            .record_message(NewMessage::assistant(format!("child {turn}")))
             .unwrap();
         parent
-            .record_message(NewMessage::user(&format!("parent {turn}")))
+            .record_message(NewMessage::user(format!("parent {turn}")))
             .unwrap();
     }
     child.fail("no network").unwrap();
@@ -258,7 +258,7 @@ fn copies(store: &Store) {
         store
             .context(root.id)
             .unwrap()
-            .append_message(NewMessage::user(&session.to_string()))
+            .append_message(NewMessage::user(session.to_string()))
             .unwrap();
     }
     copy("tree again", id("tree"), None);

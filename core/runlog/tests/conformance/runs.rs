@@ -3,11 +3,12 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use runlog::{
-    ErrorKind, NewInstance, NewMessage, NewRun, NewSession, NewToolCall, Page, RawJson, Role,
-    RunId, RunRecorder, RunStatus, Store,
+    ErrorKind, NewInstance, NewMessage, NewRun, NewSession, NewToolCall, RawJson, Role, RunId,
+    RunRecorder, RunStatus, Store,
     backend::Backend,
     contexts::{AppendOptions, ContextEventKind, EventOptions},
     engine::{Batch, Expected, Kind, NewRecord, Op, Position, StreamId},
+    pages::Page,
     runs::{
         Dangling, ListRunMessages, ListRuns, ListToolCalls, ResumeOptions, ToolCallStatus,
         ToolOutcome, pause_reason,
@@ -1272,7 +1273,7 @@ pub async fn what_a_run_refuses_is_written_nowhere(backend: Shared) {
             ErrorKind::InvalidInput
         );
     }
-    let huge = NewMessage::user(&"x".repeat((64 << 20) + 1));
+    let huge = NewMessage::user("x".repeat((64 << 20) + 1));
     assert_eq!(
         run.record_message(huge).await.unwrap_err().kind(),
         ErrorKind::TooLarge

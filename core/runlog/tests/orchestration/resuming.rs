@@ -236,7 +236,7 @@ async fn a_run_that_is_told_nothing_else_has_the_task_that_it_had(world: World) 
     world
         .agent("worker", |run: RunContext| async move {
             let step = run.next_step().await?;
-            run.record_message(NewMessage::assistant(&format!("{step}: {}", run.task())))
+            run.record_message(NewMessage::assistant(format!("{step}: {}", run.task())))
                 .await?;
             Ok(AgentEnd::paused(run.task()))
         })

@@ -189,7 +189,7 @@ impl World {
 pub async fn steps(run: &RunContext, count: u32) -> runlog::Result<()> {
     for _ in 0..count {
         let step = run.next_step().await?;
-        run.record_message(NewMessage::assistant(&format!("step {step}")))
+        run.record_message(NewMessage::assistant(format!("step {step}")))
             .await?;
     }
     Ok(())

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use runlog::{
-    AgentInstance, Page, Run, RunId, RunStatus, Session,
+    AgentInstance, Run, RunId, RunStatus, Session,
     blocking::Store,
+    pages::Page,
     runs::{ListRunMessages, ListToolCalls, ToolCall, ToolCallStatus, pause_reason},
 };
 

@@ -250,7 +250,7 @@ impl Agent {
                 all.scheduler
                     .sleep(Duration::from_millis(random.below(300)))
                     .await;
-                let message = NewMessage::user(&format!("left behind {:08x}", random.next_u64()));
+                let message = NewMessage::user(format!("left behind {:08x}", random.next_u64()));
                 if let Ok(recorded) = run.record_message(message.clone()).await
                     && let Err(error) = said(&all.ledger, &run, &message, &recorded)
                 {

@@ -1,14 +1,16 @@
-//! [`items`]: what all pages of a list have.
+//! Lists in pages: one [`Page`] of them, and the [`items`] of all.
 
 use std::vec;
 
-use crate::{Page, Result};
+pub use runlog_model::Page;
+
+use crate::Result;
 
 /// All items of a list that comes in pages, one after the other; one page of them is held in memory. `list` reads a page: the first one
 /// for `None`, else the one at a cursor. [`blocking::items`](crate::blocking::items) is the same for callers that wait.
 ///
 /// ```
-/// use runlog::{NewRun, NewSession, Store, items, runs::ListRuns};
+/// use runlog::{NewRun, NewSession, Store, pages::items, runs::ListRuns};
 ///
 /// # pollster::block_on(async {
 /// let runs = Store::in_memory().runs();
@@ -50,10 +52,6 @@ where
     ///
     /// # Errors
     /// Those of the list. A call after one reads the same page again.
-    #[expect(
-        clippy::should_implement_trait,
-        reason = "it is awaited, as `next` of an iterator isn't"
-    )]
     pub async fn next(&mut self) -> Result<Option<T>> {
         loop {
             if let Some(item) = self.pages.page.next() {
