@@ -52,16 +52,22 @@ impl AnswerCache {
         Self(Cache::with_weighter(count, BYTES_MAX, Weight))
     }
 
-    /// Looks a request up in a store as of now.
+    /// Looks a request up. What was acknowledged before is in its answer.
     pub(super) fn look_up(&self, address: &str, store: &Store) -> Result<Lookup> {
+        let as_of_now = pollster::block_on(store.backend().as_of_now())?;
+        let backend = &**as_of_now.as_ref().unwrap_or_else(|| store.backend());
         // Before anything is read: what is written from now on is news for the answer.
-        let stands = pollster::block_on(Stands::of(&**store.backend()))?;
+        let stands = pollster::block_on(Stands::of(backend))?;
         if let Some(answered) = self.0.get(address)
-            && pollster::block_on(answered.basis.is_unchanged(stands, &**store.backend()))?
+            && pollster::block_on(answered.basis.is_unchanged(stands, backend))?
         {
             return Ok(Lookup::Found(answered.json.clone()));
         }
-        Ok(Lookup::Missing(stands))
+        let now = match as_of_now {
+            Some(backend) => store.through(|_| backend),
+            None => store.clone(),
+        };
+        Ok(Lookup::Missing { stands, now })
     }
 
     /// Makes the answer that a look before didn't find, and keeps it. `make` has to read by the store it is given.
@@ -98,8 +104,11 @@ impl AnswerCache {
 /// What the cache has for a request.
 pub(super) enum Lookup {
     Found(Bytes),
-    /// Nothing that still holds; the answer has to be made of what the log had then.
-    Missing(Stands),
+    /// Nothing that still holds: the answer has to be made of the store as of now.
+    Missing {
+        stands: Stands,
+        now: Store,
+    },
 }
 
 /// Where the log stands.

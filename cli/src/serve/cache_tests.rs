@@ -63,7 +63,7 @@ fn get_or_make(
     let address = question.address();
     match cache.look_up(&address, now)? {
         Lookup::Found(json) => Ok(json),
-        Lookup::Missing(stands) => cache.make(&address, stands, now, make),
+        Lookup::Missing { stands, now } => cache.make(&address, stands, &now, make),
     }
 }
 

@@ -118,13 +118,12 @@ where
             // Before the request is parsed: the address of an answer was understood once.
             let (app, address) = (app.clone(), address_of(&parts.uri));
             let looked_up = at_once(move || {
-                let now = pollster::block_on(app.store().as_of_now())?;
-                let lookup = app.answers().look_up(&address, &now)?;
-                Ok((address, now, lookup))
+                let lookup = app.answers().look_up(&address, app.store())?;
+                Ok((address, lookup))
             });
             match looked_up.await? {
-                (_, _, Lookup::Found(json)) => return Ok(json_response(StatusCode::OK, json)),
-                (address, now, Lookup::Missing(stands)) => lookup = Some((address, now, stands)),
+                (_, Lookup::Found(json)) => return Ok(json_response(StatusCode::OK, json)),
+                (address, Lookup::Missing { stands, now }) => lookup = Some((address, now, stands)),
             }
         }
         let path = path_of::<P>(&mut parts, &app).await?;
