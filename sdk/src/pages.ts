@@ -138,13 +138,21 @@ export function listing<T, O extends { cursor?: string | undefined }, P extends 
   options: O,
 ): Listing<T, P> {
   const first = (async () => await read(options))();
-  // The filters as they are: the cursors belong to them.
-  const asked = { ...options };
+  const asked = copyOf(options);
   const all = new Pages<T>(() => pagesAfter(first, (cursor) => read({ ...asked, cursor })));
   return Object.assign(first, {
     [Symbol.asyncIterator]: () => all[Symbol.asyncIterator](),
     toArray: () => all.toArray(),
   });
+}
+
+/** The filters as they are now, to which the cursors belong. What can't be read is refused with the first page. */
+function copyOf<O extends object>(options: O): O {
+  try {
+    return { ...options };
+  } catch {
+    return options;
+  }
 }
 
 async function* pagesAfter<T>(first: Promise<Page<T>>, read: (cursor: string) => Promise<Page<T>>): AsyncGenerator<T[], void, undefined> {

@@ -381,6 +381,13 @@ const TRIALS: Record<string, Trial> = {
     after: "for (const command of [hurry, rate]) await flow.command(command); console.log(await flow.takeInbox(flow.runId), await flow.takeInbox());",
     says: /type: 'send'.*Hurry!.*\] \[.*type: 'rate'.*stars: 5/s,
   },
+  "pages.ts: Listing": {
+    before: `
+      for (const id of ["one", "two"]) await (await store.runs.start({ session: {}, agentName: id })).fail("down");
+    `,
+    after: "console.log(items.length, next);",
+    says: /^\S+\n\S+\n2 undefined\n$/,
+  },
   "pages.ts: Pages": {
     before: `${CONTEXT}
       await context.appendMessages([{ role: "user", content: "a" }, { role: "user", content: "b" }]);
