@@ -284,8 +284,12 @@ fn what_others_made_of_an_erased_message_goes_with_it() {
     change("of eve", 0, "of ann, as eve has it");
     change("of eve", 1, "of bob, as eve has it");
     change("trip", 0, "of ann at last");
+    fork(&store, "trip", "deleted", "fay");
+    change("deleted", 0, "as fay had it");
+    store.chats().delete_chat("deleted").unwrap();
     erase(&store, of_chats(&["trip"]));
     for text in [
+        "as fay had it",
         "of ann, and more",
         "of ann, as eve has it",
         "of ann at last",
