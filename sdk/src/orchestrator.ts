@@ -371,7 +371,7 @@ export class RunHandle {
    */
   async wait(options: { signal?: AbortSignal | undefined } = {}): Promise<SpawnResult> {
     const { signal } = optionsOf(options, ["signal"]);
-    // An agent that never ends doesn't keep a process running; who says when to stop waiting will be told so, as a timer's signal keeps none either.
+    // An agent that never ends doesn't keep the process running. A wait with a signal does: the timer of `AbortSignal.timeout` doesn't.
     return await this.orchestrator.untilClosed(this.#handle.value("wait", undefined, undefined, { signal, idle: signal === undefined }));
   }
 

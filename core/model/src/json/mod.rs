@@ -8,6 +8,7 @@ mod reading;
 pub(crate) mod size;
 pub mod slices;
 mod updates;
+mod wording;
 
 pub use raw::{JsonText, RawJson};
 pub(crate) use reading::read_bytes;
