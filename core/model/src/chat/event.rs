@@ -21,6 +21,10 @@ events! {
             at_ms: u64,
             /// The new values.
             updates: Updates,
+            /// Text that follows what its `content` has with the new values: of an answer that grows, only what is new is
+            /// written.
+            #[serde(default, skip_serializing_if = "String::is_empty")]
+            appended: String,
         },
         /// Messages were deleted.
         MESSAGES_DELETED => MessagesDeleted {

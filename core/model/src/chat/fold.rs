@@ -167,12 +167,14 @@ impl ChatFold {
                 message_id,
                 at_ms,
                 updates,
+                appended,
             } => {
                 // A message may be redacted or deleted: its updates then change nothing.
                 if let Some(place) = self.message_places.get(&message_id).copied()
                     && let Some(saved) = &self.messages[place]
                 {
-                    let message = Box::new(saved.message.updated(&updates, at_ms)?);
+                    let message = saved.message.changed(&updates, &appended, at_ms)?;
+                    let message = Box::new(message);
                     // What is saved next stands behind one that was moved to the end, too.
                     self.last_message_sequence = self.last_message_sequence.max(message.sequence);
                     let saved = SavedMessage {

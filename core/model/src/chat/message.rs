@@ -4,9 +4,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    RawJson, Result, Updates,
+    Error, RawJson, Result, Updates,
     check::{chosen_sequence, given_sequence, given_time, length, object, required, sequence},
-    json::{extra, overlay},
+    json::{
+        extra, overlay,
+        slices::{fields, with_text_added},
+    },
     limits::{CHAT_ID_CHARS_MAX, CHAT_OWNER_CHARS_MAX, CHAT_WORD_CHARS_MAX},
 };
 
@@ -144,6 +147,44 @@ impl ChatMessage {
         };
         message.check()?;
         Ok(message)
+    }
+
+    /// The JSON of its `content`, as it is in its properties.
+    pub fn content(&self) -> Option<&str> {
+        let [content] = fields(self.props.as_str(), ["content"]).ok()?;
+        content
+    }
+
+    /// The message with updates, and then with more text at the end of its `content`.
+    ///
+    /// # Errors
+    /// As [`updated`](Self::updated) and [`appended`](Self::appended).
+    pub fn changed(&self, updates: &Updates, appended: &str, at_ms: u64) -> Result<Self> {
+        if appended.is_empty() {
+            return self.updated(updates, at_ms);
+        }
+        if updates.is_empty() {
+            return self.appended(appended, at_ms);
+        }
+        self.updated(updates, at_ms)?.appended(appended, at_ms)
+    }
+
+    /// The message with more text at the end of its `content`; its other properties stay as they are, byte for byte.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when its content is something else than text.
+    pub fn appended(&self, text: &str, at_ms: u64) -> Result<Self> {
+        let Some(props) = with_text_added(self.props.as_str(), "content", text) else {
+            return Err(Error::invalid(format!(
+                "the content of message {:?} isn't text, so that none can be appended; replace it",
+                self.message_id
+            )));
+        };
+        Ok(Self {
+            props: RawJson::from_own_text(props),
+            updated_at_ms: at_ms,
+            ..self.clone()
+        })
     }
 
     /// Checks what a caller may have put into a message.

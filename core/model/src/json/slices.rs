@@ -3,13 +3,14 @@
 //! Invariant: what is returned is a slice of what was given, and nothing is allocated per field or element that the caller
 //! didn't ask for, so that hostile input costs no more memory than its own size.
 
-use std::{fmt, ops::Range};
+use std::{borrow::Cow, fmt, ops::Range};
 
 use serde::de::{
     DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
 };
 use serde_json::value::RawValue;
 
+use super::RawJson;
 use crate::{Error, Result};
 
 /// The values of the fields of these names in a JSON object, `null`s too; of a repeated name, the last.
@@ -46,6 +47,30 @@ pub(crate) fn unique_fields<'a, const N: usize>(
 /// Whether a text is an object with a field of this name, `null` or not.
 pub(crate) fn has_field(text: &str, name: &str) -> bool {
     fields(text, [name]).is_ok_and(|[value]| value.is_some())
+}
+
+/// An object's text with more text at the end of a field that is a string, or that it doesn't have; everything else stays as it is,
+/// byte for byte. `None` where the field is something else. Of a repeated name, the last counts.
+pub(crate) fn with_text_added(object: &str, name: &str, text: &str) -> Option<String> {
+    let [value] = fields(object, [name]).ok()?;
+    let quoted = RawJson::string(text);
+    let (at, added) = match value {
+        Some(string) if string.starts_with('"') => {
+            let inner = &quoted.as_str()[1..quoted.as_str().len() - 1];
+            (span(object, string).end - 1, Cow::Borrowed(inner))
+        }
+        Some(_) => return None,
+        None => {
+            let end = object.rfind('}')?;
+            let comma = match object[..end].trim_ascii_end().ends_with('{') {
+                true => "",
+                false => ",",
+            };
+            let field = format!("{comma}{}:{quoted}", RawJson::string(name));
+            (end, Cow::Owned(field))
+        }
+    };
+    Some([&object[..at], &added, &object[at..]].concat())
 }
 
 /// Calls `each` with every element of a JSON array.

@@ -1,11 +1,8 @@
 //! The buffered messages and steps of a request, and how much of each is written.
 
-use std::collections::BTreeMap;
-
 use runlog_model::{ChatEvent, ChatMessage, RawJson, Step, StepTexts, Updates};
 
-use super::sizes::step_bytes;
-use crate::{Error, Result};
+use super::{beside::Extended, sizes::step_bytes};
 
 /// How much of a message or step is in the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,6 +11,8 @@ pub(super) enum Written {
     No,
     /// An earlier version of it.
     Before,
+    /// All but the text that was appended since.
+    Extended,
     /// All of it.
     All,
 }
@@ -23,7 +22,7 @@ impl Written {
     fn changed(self) -> Self {
         match self {
             Self::No => Self::No,
-            Self::Before | Self::All => Self::Before,
+            Self::Before | Self::Extended | Self::All => Self::Before,
         }
     }
 }
@@ -69,7 +68,9 @@ impl BufferedMessage {
     pub(super) fn append(&mut self, text: &str, bytes: usize) {
         self.appended.push_str(text);
         self.bytes = bytes;
-        self.written = self.written.changed();
+        if self.written == Written::All {
+            self.written = Written::Extended;
+        }
     }
 
     pub(super) fn replace(&mut self, message: ChatMessage, bytes: usize) {
@@ -84,23 +85,22 @@ impl BufferedMessage {
         match self.written {
             Written::No => Some(ChatEvent::MessageSaved(Box::new(self.finished()))),
             Written::All => None,
-            Written::Before => {
-                let ChatMessage {
-                    message_id,
-                    message_type,
-                    props,
-                    updated_at_ms: at_ms,
-                    ..
-                } = self.finished();
-                Some(ChatEvent::MessageUpdated {
-                    message_id,
-                    at_ms,
-                    updates: Updates::new()
-                        .with("type", RawJson::string(&message_type))
-                        .with("props", props),
-                })
-            }
+            Written::Extended => Some(ChatEvent::MessageUpdated {
+                message_id: self.message.message_id.clone(),
+                at_ms: self.message.updated_at_ms,
+                updates: Updates::new(),
+                appended: self.appended.clone(),
+            }),
+            Written::Before => Some(replaced(self.finished())),
         }
+    }
+
+    /// What its event extends; `None` if that doesn't.
+    pub(super) fn extended(&self) -> Option<Extended> {
+        (self.written == Written::Extended).then(|| Extended {
+            before: self.message.clone(),
+            bytes: self.bytes,
+        })
     }
 
     pub(super) fn mark_written(&mut self) {
@@ -111,18 +111,12 @@ impl BufferedMessage {
 
     /// The message with the appended text.
     fn finished(&self) -> ChatMessage {
-        let mut message = self.message.clone();
-        if !self.appended.is_empty()
-            && let Ok((mut props, content)) = content_of(&message)
-        {
-            props.insert(
-                "content".to_owned(),
-                RawJson::string(&(content + &self.appended)),
-            );
-            message.props =
-                RawJson::from_value(&props).expect("keys are strings and values are JSON");
+        let message = &self.message;
+        if self.appended.is_empty() {
+            return message.clone();
         }
-        message
+        let appended = message.appended(&self.appended, message.updated_at_ms);
+        appended.expect("its content was checked before text was appended")
     }
 }
 
@@ -164,7 +158,7 @@ impl BufferedStep {
         match self.written {
             Written::No => Some(self.texts.clone().event(settled)),
             Written::All if settled.status == self.step.status => None,
-            Written::Before | Written::All => {
+            Written::Before | Written::Extended | Written::All => {
                 let status = RawJson::string(settled.status.name());
                 let mut updates = Updates::new().with("status", status);
                 if let Some(output) = settled.output {
@@ -195,17 +189,14 @@ fn unwritten_bytes(written: Written, bytes: usize) -> usize {
     if written == Written::All { 0 } else { bytes }
 }
 
-/// The properties of a message, and its text content.
-pub(super) fn content_of(message: &ChatMessage) -> Result<(BTreeMap<String, RawJson>, String)> {
-    let props: BTreeMap<String, RawJson> = message.props.to_value()?;
-    let content = props
-        .get("content")
-        .map_or_else(|| Ok(String::new()), RawJson::to_value);
-    let content = content.map_err(|_| {
-        let id = &message.message_id;
-        Error::invalid(format!(
-            "the content of message {id:?} isn't text, so that none can be appended; replace it"
-        ))
-    })?;
-    Ok((props, content))
+/// The event that writes a message over what is there.
+pub(super) fn replaced(message: ChatMessage) -> ChatEvent {
+    ChatEvent::MessageUpdated {
+        message_id: message.message_id,
+        at_ms: message.updated_at_ms,
+        updates: Updates::new()
+            .with("type", RawJson::string(&message.message_type))
+            .with("props", message.props),
+        appended: String::new(),
+    }
 }

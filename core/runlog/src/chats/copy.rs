@@ -163,6 +163,7 @@ fn of_message_end(
             message_id: id_in_copy(copy.0, &moved.id),
             at_ms: moved.updated_at_ms,
             updates: Updates::new().with("sequence", RawJson::from_value(&moved.sequence)?),
+            appended: String::new(),
         });
     }
     for id in &end.dismissed_steps {

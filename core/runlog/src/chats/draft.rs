@@ -11,7 +11,8 @@ use runlog_model::{
 };
 
 use super::{
-    buffered::{BufferedMessage, BufferedStep, content_of},
+    beside::Beside,
+    buffered::{BufferedMessage, BufferedStep},
     ending::{RequestEnd, ended, settled},
     save_among::{SavedAt, deletions},
     sizes::{
@@ -52,8 +53,7 @@ pub struct RequestDraft {
 pub(super) struct Part {
     pub(super) events: Vec<ChatEvent>,
     pub(super) given_ids: Vec<String>,
-    /// The messages that are deleted in it.
-    pub(super) replaced: Vec<SavedAt>,
+    pub(super) beside: Beside,
 }
 
 impl RequestDraft {
@@ -167,8 +167,8 @@ impl RequestDraft {
         Ok(id)
     }
 
-    /// Appends text to a message's `content`. Of one that was [flushed](super::RequestBuffer::flush) the whole text is written again,
-    /// over what others changed in it since.
+    /// Appends text to a message's `content`. Of one that was [flushed](super::RequestBuffer::flush) only that text is written; if
+    /// others changed its content since, the whole message is, over what they changed.
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when this request has no such message,
@@ -178,7 +178,7 @@ impl RequestDraft {
         let now = self.now();
         let buffered = self.message_mut(message_id)?;
         if buffered.appended.is_empty() {
-            content_of(&buffered.message)?;
+            buffered.message.appended("", now)?;
         }
         let after = buffered.bytes + string_bytes(text);
         check_size(after)?;
@@ -401,11 +401,12 @@ impl RequestDraft {
                 buffered.mark_written();
             }
         }
-        let mut has_message = false;
+        let (mut has_message, mut extended) = (false, Vec::new());
         for buffered in &mut self.messages {
             let size = buffered.unwritten_bytes();
             if size > 0 && fits(size) {
                 events.extend(buffered.event());
+                extended.extend(buffered.extended());
                 buffered.mark_written();
                 has_message = true;
             }
@@ -428,7 +429,16 @@ impl RequestDraft {
         Part {
             events,
             given_ids: in_part,
-            replaced,
+            beside: Beside { replaced, extended },
+        }
+    }
+
+    /// What the events of its end depend on.
+    pub(super) fn beside(&self) -> Beside {
+        let messages = self.messages.iter();
+        Beside {
+            replaced: self.replaced.clone(),
+            extended: messages.filter_map(BufferedMessage::extended).collect(),
         }
     }
 

@@ -13,9 +13,9 @@ use runlog_model::{ChatEvent, ChatIdOf, SessionId};
 
 use super::{
     RequestBuffer, RequestEnd,
+    beside::Beside,
     draft::Part,
-    flush::{RequestFlush, place_of, renamed, without_gone},
-    save_among::SavedAt,
+    flush::{RequestFlush, place_of, renamed},
     taken_ids::NewIds,
     write::Prepared,
 };
@@ -53,7 +53,7 @@ impl Drop for RequestBuffer {
             let prepared = match &part.looked_up {
                 None => Ok(part.prepared.clone()),
                 Some(of) => {
-                    let events = self.without_gone(of.events.clone(), &of.replaced);
+                    let events = self.adjusted(of.events.clone(), &of.beside);
                     match part.is_placed {
                         false => self.prepare(events, None),
                         true => self.prepare_with(&mut ids, &of.given_ids, events),
@@ -67,19 +67,19 @@ impl Drop for RequestBuffer {
             let Part {
                 events,
                 given_ids,
-                replaced,
+                beside,
             } = self.draft.take_part();
             if events.is_empty() {
                 break;
             }
-            let events = self.without_gone(events, &replaced);
+            let events = self.adjusted(events, &beside);
             let prepared = match is_placed {
                 false => self.prepare(ids.given(events), None),
                 true => self.prepare_with(&mut ids, &given_ids, events),
             };
             write_part(self.store.backend().new_id().as_bytes(), prepared);
         }
-        let events = self.without_gone(self.draft.events(&end), &self.draft.replaced);
+        let events = self.adjusted(self.draft.events(&end), &self.draft.beside());
         let write = |prepared: &Prepared, expected| write_under(&self.key, prepared, expected);
         if !self.draft.is_placed() {
             let prepared = self.prepare(ids.given(events), None);
@@ -112,12 +112,11 @@ impl Drop for RequestBuffer {
 }
 
 impl RequestBuffer {
-    /// [`without_gone`], where that can be known without waiting, as with a backend in this process.
-    fn without_gone(&self, events: Vec<ChatEvent>, replaced: &[SavedAt]) -> Vec<ChatEvent> {
-        without_gone(&self.store, self.session, events.clone(), replaced)
-            .now_or_never()
-            .and_then(Result::ok)
-            .unwrap_or(events)
+    /// The events as the chat is now, where that can be known without waiting, as with a backend in this process.
+    fn adjusted(&self, events: Vec<ChatEvent>, beside: &Beside) -> Vec<ChatEvent> {
+        let now = beside.adjust(&self.store, self.session, events.clone());
+        let now = now.now_or_never().and_then(Result::ok);
+        now.unwrap_or_else(|| beside.whole(events.clone()).unwrap_or(events))
     }
 
     /// Events whose place in the chat isn't looked up, with the ids that they may have.

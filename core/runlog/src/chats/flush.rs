@@ -1,21 +1,11 @@
 //! Writing the buffered part of a request while the request continues.
 
-use std::{
-    collections::HashSet,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use runlog_log::{Batch, Expected, Sequence};
 use runlog_model::{ChatEvent, ChatIdOf, SessionId};
 
-use super::{
-    draft,
-    pages::is_in_order,
-    save_among::SavedAt,
-    store::already_exists,
-    taken_ids::NewIds,
-    write::{Of, Prepared},
-};
+use super::{draft, pages::is_in_order, store::already_exists, taken_ids::NewIds, write::Prepared};
 use crate::{Result, Store, kernel::records::chat_stream};
 
 /// A part of a request that is being written. Writing it is idempotent.
@@ -84,7 +74,7 @@ impl RequestFlush {
         let Some(draft::Part {
             events,
             given_ids,
-            replaced,
+            beside,
         }) = looked_up
         else {
             let batch = Batch::new(prepared.ops(Expected::Any)).with_key(key);
@@ -96,7 +86,7 @@ impl RequestFlush {
         let mut attempts = store.attempts(chat_stream(*session)).await;
         loop {
             let (last, after) = place_of(store, *session, given_ids, events).await?;
-            let events = without_gone(store, *session, events.clone(), replaced).await?;
+            let events = beside.adjust(store, *session, events.clone()).await?;
             if events.is_empty() {
                 return Ok(());
             }
@@ -132,7 +122,7 @@ impl RequestFlush {
             looked_up: Some(draft::Part {
                 events,
                 given_ids,
-                replaced: of.replaced.clone(),
+                beside: of.beside.clone(),
             }),
             is_placed: part.is_placed,
             key: part.key,
@@ -156,7 +146,7 @@ pub(super) fn renamed(mut event: ChatEvent, new_ids: &NewIds) -> ChatEvent {
 }
 
 /// Whether events change or delete messages that are in the store already. They are written on condition that the chat is as it
-/// was looked at: [`without_gone`].
+/// was looked at: [`Beside`](super::beside::Beside).
 pub(super) fn have_changes(events: &[ChatEvent]) -> bool {
     let is_change = |event: &ChatEvent| {
         matches!(
@@ -165,48 +155,6 @@ pub(super) fn have_changes(events: &[ChatEvent]) -> bool {
         )
     };
     events.iter().any(is_change)
-}
-
-/// The events without changes of messages that were deleted or redacted meanwhile: each has the whole text, which would be in the
-/// log again. Of messages that are replaced those are deleted that are there still: one that was saved since under an id of theirs
-/// is another message.
-pub(super) async fn without_gone(
-    store: &Store,
-    session: SessionId,
-    mut events: Vec<ChatEvent>,
-    replaced: &[SavedAt],
-) -> Result<Vec<ChatEvent>> {
-    if !replaced.is_empty() {
-        let ids: Vec<&str> = replaced.iter().map(|(id, _)| id.as_str()).collect();
-        let fold = store.chats().fold_of(session, Of::Messages(&ids)).await?;
-        let fold = fold.read();
-        let is_there = |id: &String, position: u64| fold.message(id)?.id.map(|id| id == position);
-        let there = replaced
-            .iter()
-            .filter(|(id, position)| is_there(id, *position) == Some(true));
-        let there: HashSet<&str> = there.map(|(id, _)| id.as_str()).collect();
-        events.retain_mut(|event| match event {
-            ChatEvent::MessagesDeleted { message_ids, .. } => {
-                message_ids.retain(|id| there.contains(id.as_str()));
-                !message_ids.is_empty()
-            }
-            _ => true,
-        });
-    }
-    let mut gone = HashSet::new();
-    for event in &events {
-        if let ChatEvent::MessageUpdated { message_id, .. } = event {
-            let ids = [message_id.as_str()];
-            let fold = store.chats().fold_of(session, Of::Messages(&ids)).await?;
-            if fold.read().message(message_id).is_none() {
-                gone.insert(message_id.clone());
-            }
-        }
-    }
-    events.retain(|event| {
-        !matches!(event, ChatEvent::MessageUpdated { message_id, .. } if gone.contains(message_id))
-    });
-    Ok(events)
 }
 
 /// The last sequence of a chat, at which events with messages of these ids can be written; with the largest sequence of

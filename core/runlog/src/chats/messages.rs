@@ -409,6 +409,7 @@ impl Chats {
                 message_id: message_id.to_owned(),
                 at_ms,
                 updates: updates.clone(),
+                appended: String::new(),
             }])
         })
         .await?;

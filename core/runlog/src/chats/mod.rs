@@ -5,6 +5,7 @@
 //! save is one batch; it also records the time of the chat's last message in the catalog.
 
 mod begin;
+mod beside;
 mod buffered;
 mod cache;
 mod copy;

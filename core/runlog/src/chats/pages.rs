@@ -24,7 +24,7 @@ use super::{
 use crate::{
     Error, Result, Store,
     kernel::{
-        chats::{Change, Changes, Outcome},
+        chats::{Change, Changes, MessageChange, Outcome},
         records::chat_stream,
     },
 };
@@ -310,7 +310,7 @@ pub(super) fn label_for(
             MessageField::Type => filter.message_type.as_deref(),
         };
         let is_changed = |change: &Change| match &change.outcome {
-            Outcome::Updated(updates, _) => updates.get(field.name()).is_some(),
+            Outcome::Updated(all) => all.updates.get(field.name()).is_some(),
             Outcome::Deleted => false,
             Outcome::GivenAgain => true,
         };
@@ -342,9 +342,17 @@ fn by_message(records: &[Record]) -> Result<HashMap<String, Change>> {
         let (ids, outcome) = match event {
             ChatEvent::MessageUpdated {
                 message_id,
-                at_ms: at,
+                at_ms,
                 updates,
-            } => (vec![message_id], Outcome::Updated(updates, at)),
+                appended,
+            } => {
+                let change = MessageChange {
+                    updates,
+                    appended,
+                    at_ms,
+                };
+                (vec![message_id], Outcome::Updated(change))
+            }
             ChatEvent::MessagesDeleted { message_ids, .. } => (message_ids, Outcome::Deleted),
             _ => continue,
         };
@@ -410,9 +418,8 @@ fn without_fold(
             return Ok(None);
         }
         match &change.outcome {
-            Outcome::Updated(updates, at) => {
-                let updated = message.updated(updates, *at)?;
-                messages[place].1 = updated;
+            Outcome::Updated(all) => {
+                messages[place].1 = message.changed(&all.updates, &all.appended, all.at_ms)?;
             }
             Outcome::Deleted => drop(messages.remove(place)),
             Outcome::GivenAgain => return Ok(None),

@@ -184,7 +184,7 @@ impl Store {
     ) -> Result<bool> {
         for (id, change) in &changes.of_messages {
             match change.outcome {
-                Outcome::Updated(..) => continue,
+                Outcome::Updated(_) => continue,
                 Outcome::Deleted if places.deleted_ids.contains(id) => continue,
                 Outcome::Deleted => {}
                 Outcome::GivenAgain => return Ok(false),

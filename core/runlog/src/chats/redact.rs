@@ -262,6 +262,7 @@ impl Chats {
                     message_id: kept.message_id.clone(),
                     at_ms: kept.updated_at_ms,
                     updates: Updates::new().with("sequence", RawJson::from_value(&kept.sequence)?),
+                    appended: String::new(),
                 });
             }
         }

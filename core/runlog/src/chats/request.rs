@@ -13,7 +13,7 @@ use runlog_model::{
 
 use super::{
     Chats, RequestDraft, RequestEnd, Resumption,
-    flush::{Part, RequestFlush, have_changes, place_of, without_gone},
+    flush::{Part, RequestFlush, have_changes, place_of},
     open_steps::{ended_with_request, has_other_open_steps},
     resume::{check_resumable, delegate_of, own_part},
     stack::{CallStack, StackNode},
@@ -329,11 +329,12 @@ impl RequestBuffer {
         let _reserved = self.store.reserve_ids(self.session, of, given_ids)?;
         let stream = chat_stream(self.session);
         let mut attempts = self.store.attempts(stream).await;
+        let beside = self.draft.beside();
         loop {
             let given_ids = self.draft.given_ids();
             let (last, after) = place_of(&self.store, self.session, given_ids, &events).await?;
-            let (store, replaced) = (&self.store, &self.draft.replaced);
-            let mut events = without_gone(store, self.session, events.clone(), replaced).await?;
+            let events = events.clone();
+            let mut events = beside.adjust(&self.store, self.session, events).await?;
             if let (Some(resumed), RequestEnd::Completed) = (&self.resumed, end) {
                 let shared = self.store.chat_fold(self.session).await?;
                 let now = backend.now_ms();

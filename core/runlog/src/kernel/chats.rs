@@ -93,11 +93,20 @@ pub(crate) struct Change {
     pub(crate) outcome: Outcome,
 }
 
+/// All updates of a message together.
+#[derive(Clone, Debug)]
+pub(crate) struct MessageChange {
+    pub(crate) updates: Updates,
+    /// The text that was appended to its content after them.
+    pub(crate) appended: String,
+    /// When the last one was made.
+    pub(crate) at_ms: u64,
+}
+
 /// See [`Change`].
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
-    /// All updates together, and when the last one was made.
-    Updated(Updates, u64),
+    Updated(MessageChange),
     Deleted,
     /// Deleted, and its id was given to another message, which was changed or deleted, too: only a fold tells of which one each is.
     GivenAgain,
@@ -107,11 +116,16 @@ impl Outcome {
     /// Adds what a later event does. What follows a deletion is about a new message with the id.
     pub(crate) fn then(&mut self, later: &Self) {
         match (&mut *self, later) {
-            (Self::Updated(updates, at), Self::Updated(more, later)) => {
-                updates.extend(more);
-                *at = *later;
+            (Self::Updated(all), Self::Updated(later)) => {
+                // With new properties it has another content.
+                if later.updates.get("props").is_some() {
+                    all.appended.clear();
+                }
+                all.updates.extend(&later.updates);
+                all.appended.push_str(&later.appended);
+                all.at_ms = later.at_ms;
             }
-            (Self::Updated(..), Self::Deleted) => *self = Self::Deleted,
+            (Self::Updated(_), Self::Deleted) => *self = Self::Deleted,
             _ => *self = Self::GivenAgain,
         }
     }

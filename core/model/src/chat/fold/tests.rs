@@ -45,6 +45,7 @@ fn messages_are_numbered_updated_and_deleted_in_order() {
             message_id: "b".into(),
             at_ms: 9,
             updates,
+            appended: String::new(),
         },
         ChatEvent::MessagesDeleted {
             message_ids: vec!["a".into(), "nobody".into()],
@@ -304,6 +305,7 @@ fn mixed(seed: u64) -> ChatFold {
                     message_id: id,
                     at_ms: number,
                     updates,
+                    appended: String::new(),
                 }
             }
             4 => ChatEvent::MessagesDeleted {
