@@ -97,8 +97,8 @@ export class RequestBuffer implements AsyncDisposable {
 
   /**
    * Appends text to a message's `content`. Text may come in pieces of any size: half a surrogate pair at its end waits for the
-   * other half. Of a message that was flushed the whole text is written again, over what others changed in it since; of one that was deleted
-   * since, nothing is.
+   * other half. Of a message that was flushed only that text is written; if others changed its `content` since, the whole message is, over
+   * what they changed. Of one that was deleted since, nothing is.
    *
    * @throws {@link RunlogError} `not_found` when the request has no such message; `invalid_input` when its content
    * isn't text; `too_large`.
@@ -217,8 +217,8 @@ export class RequestBuffer implements AsyncDisposable {
    * Writes what the request has gathered so far as one atomic batch, steps under way as `running`: a crash then loses no more
    * than what comes after. The exit writes the rest. What is flushed takes no room in the request any more, so that one that
    * gathers more than fits a batch is written in parts. Durable when it resolves; with nothing new it does nothing. After
-   * an error it can be called again; what is gathered is written once. Only a message that grew since is written again, whole: an answer of 8 KB that is flushed
-   * 30 times as it comes takes about 120 KB, until it is erased.
+   * an error it can be called again; what is gathered is written once. Of a message that grew since only what was appended is
+   * written: a flush for each piece of an answer costs a record of about 100 bytes and what the storage takes to be durable.
    *
    * @example
    * ```ts

@@ -2,7 +2,7 @@
 //! its encoding.
 //!
 //! The metadata of a record is one byte, the version of its JSON; the payload is the JSON. **To change the shape of an event:**
-//! a new field that is optional needs nothing, for readers keep fields they don't know. Any other change raises the type's
+//! a new field that is optional needs nothing, where readers that don't know it lose nothing that is said. Any other change raises the type's
 //! [`VERSION`](Event::VERSION) and adds a step to its [`upcast`](Event::upcast), which brings the JSON of one version to the
 //! next. Steps are chained, so that a record of version 1 is read by every later build as if that had written it, and folds
 //! know the newest shape only. The log is never rewritten. A record of a version from the future is refused by name.
@@ -44,7 +44,7 @@ impl EncodedEvent {
 pub(crate) trait Event: Sized {
     /// The name of an event of the type in messages, with its article.
     const NAME: &'static str;
-    /// The version that its JSON is written in.
+    /// The newest version of its JSON.
     const VERSION: u8 = 1;
     /// The most bytes of JSON.
     const BYTES_MAX: usize = usize::MAX;
@@ -59,20 +59,20 @@ pub(crate) trait Event: Sized {
         json
     }
 
-    /// The metadata of its records.
-    fn meta() -> Vec<u8> {
-        vec![Self::VERSION]
+    /// The version that its JSON is written in: an older one where that says all of it, so that older builds read it.
+    fn version(&self) -> u8 {
+        Self::VERSION
     }
 
-    /// The parts of a record with this JSON.
-    fn encode_json(kind: u8, json: &impl Serialize) -> Result<EncodedEvent> {
+    /// The parts of a record with its JSON.
+    fn encode_json(&self, kind: u8, json: &impl Serialize) -> Result<EncodedEvent> {
         let payload = serde_json::to_vec(json).map_err(|source| {
             Error::invalid(format!("{} has no JSON form: {source}", Self::NAME))
         })?;
         Self::check_length(payload.len())?;
         Ok(EncodedEvent {
             kind,
-            meta: Self::meta(),
+            meta: vec![self.version()],
             payload: payload.into(),
             labels: Vec::new(),
         })
@@ -175,7 +175,7 @@ macro_rules! events {
                         struct Fields<'a> {$($(#[serde($($serde)*)])? $field: &'a $Field),*}
                         let json = &Fields {$($field),*};
                     )?
-                    Self::encode_json($crate::kinds::$KIND, json)
+                    self.encode_json($crate::kinds::$KIND, json)
                 }
             )*}}}
 
@@ -200,7 +200,7 @@ macro_rules! events {
     ($KIND:ident => $Type:ident) => {
         impl $Type {
             $crate::encoding::events! { @encode fn(self) {
-                Self::encode_json($crate::kinds::$KIND, self)
+                self.encode_json($crate::kinds::$KIND, self)
             }}
 
             $crate::encoding::events! { @decode fn(kind, json) {

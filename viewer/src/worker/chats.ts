@@ -119,14 +119,22 @@ async function changed(index: LogIndex, payloads: Payloads, message: Json, chang
   const now = { ...message };
   for (const row of changes) {
     const change = (await payloads.at(index.rows.position.at(row)))?.json;
-    const updates = isObject(change) ? change["updates"] : undefined;
-    if (!isObject(updates)) continue;
-    for (const [field, value] of Object.entries(updates)) {
+    if (!isObject(change) || !isObject(change["updates"])) continue;
+    for (const [field, value] of Object.entries(change["updates"])) {
       if (value === null) delete now[field];
       else now[field] = value;
     }
+    const { appended } = change;
+    if (typeof appended === "string") now["props"] = withText(now["props"], appended);
   }
   return now;
+}
+
+/** A message's properties with more text at the end of what it says. */
+function withText(props: unknown, appended: string): unknown {
+  if (!isObject(props)) return props;
+  const { content = "" } = props;
+  return typeof content === "string" ? { ...props, content: content + appended } : props;
 }
 
 function entryNamed(chat: Chat, id: unknown): number | undefined {

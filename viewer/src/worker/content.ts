@@ -329,7 +329,7 @@ export function eventText(kind: number, json: unknown): string {
     case Kind.ChatCopied:
       return "";
     case Kind.ChatMessageChanged:
-      return changesIn(json["updates"]);
+      return text(json["appended"]) === "" ? changesIn(json["updates"]) : oneLine(`+ ${text(json["appended"])}`);
     case Kind.ChatMessagesDeleted: {
       const count = Array.isArray(json["message_ids"]) ? json["message_ids"].length : 0;
       return count === 1 ? "1 message" : `${count} messages`;

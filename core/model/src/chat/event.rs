@@ -74,5 +74,14 @@ impl ChatEvent {
 
 impl Event for ChatEvent {
     const NAME: &'static str = "a chat's message or step";
+    const VERSION: u8 = 2;
     const BYTES_MAX: usize = CHAT_EVENT_BYTES_MAX;
+
+    fn version(&self) -> u8 {
+        match self {
+            // A build that doesn't know of appended text would read the message without it.
+            Self::MessageUpdated { appended, .. } if !appended.is_empty() => 2,
+            _ => 1,
+        }
+    }
 }

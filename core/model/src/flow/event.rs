@@ -187,7 +187,7 @@ impl RuntimeEvent {
     pub fn encode(&self) -> EncodedEvent {
         EncodedEvent {
             kind: self.kind.byte(),
-            meta: Self::meta(),
+            meta: vec![Self::VERSION],
             payload: self.json.clone().into_bytes(),
             labels: Vec::new(),
         }

@@ -149,7 +149,7 @@ impl RunSnapshot {
             let waiting: usize = self.inbox.iter().map(RuntimeCommand::json_bytes).sum();
             Self::check_length(bytes.saturating_sub(waiting))?;
         }
-        let mut meta = Self::meta();
+        let mut meta = vec![Self::VERSION];
         meta.push(RUN_SNAPSHOT);
         Ok(EncodedSnapshot {
             meta,

@@ -83,7 +83,7 @@ impl SnapshotChain {
         let encoded = match diff {
             None => whole.clone(),
             Some(payload) => {
-                let mut meta = RunSnapshot::meta();
+                let mut meta = vec![RunSnapshot::VERSION];
                 meta.push(RUN_SNAPSHOT_DIFF);
                 EncodedSnapshot { meta, payload }
             }

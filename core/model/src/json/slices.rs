@@ -244,3 +244,42 @@ impl<'de, F: FnMut(&'de str)> Visitor<'de> for Elements<F> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::with_text_added;
+
+    #[test]
+    fn text_is_added_where_the_field_ends_and_nothing_else_changes() {
+        let added = |object| with_text_added(object, "content", "b\"");
+        for (object, expected) in [
+            (r#"{"content":"a"}"#, r#"{"content":"ab\""}"#),
+            (r#" { "content" : "" } "#, r#" { "content" : "b\"" } "#),
+            (r#"{"content":"\"\\"}"#, r#"{"content":"\"\\b\""}"#),
+            (
+                r#"{"x":{"content":"a"},"content":"a","y":"}"}"#,
+                r#"{"x":{"content":"a"},"content":"ab\"","y":"}"}"#,
+            ),
+            (
+                r#"{"content":1,"content":"a"}"#,
+                r#"{"content":1,"content":"ab\""}"#,
+            ),
+            (r#"{"content":"\ud800"}"#, r#"{"content":"\ud800b\""}"#),
+            (r#"{"\u0063ontent":"a"}"#, r#"{"\u0063ontent":"ab\""}"#),
+            ("{}", r#"{"content":"b\""}"#),
+            ("{ \n}", "{ \n\"content\":\"b\\\"\"}"),
+            (r#"{"x":"}"} "#, r#"{"x":"}","content":"b\""} "#),
+        ] {
+            assert_eq!(added(object).as_deref(), Some(expected), "{object}");
+        }
+        for object in [
+            r#"{"content":null}"#,
+            r#"{"content":["a"]}"#,
+            "[]",
+            "",
+            r#"{"content":"a"#,
+        ] {
+            assert_eq!(added(object), None, "{object}");
+        }
+    }
+}

@@ -16,8 +16,7 @@ use super::{
     ending::{RequestEnd, ended, settled},
     save_among::{SavedAt, deletions},
     sizes::{
-        self, CONTENT_BYTES_MAX, ERROR_CHARS_MAX, PART_BYTES_MAX, PART_RECORDS_MAX, message_bytes,
-        step_bytes,
+        ERROR_CHARS_MAX, PART_BYTES_MAX, PART_RECORDS_MAX, check_size, message_bytes, step_bytes,
     },
     stack::{CallStack, StackNode},
     store::{already_exists, check_chat, not_found},
@@ -498,12 +497,4 @@ impl RequestDraft {
             })?;
         Ok(&mut self.messages[*index])
     }
-}
-
-/// Refuses a message or step that is too large to be written, early enough for the caller to react.
-fn check_size(bytes: usize) -> Result<()> {
-    if bytes > CONTENT_BYTES_MAX {
-        return Err(sizes::too_large(bytes));
-    }
-    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use runlog_model::{ChatMessage, RawJson, Step, json::string_bytes};
 
-use crate::Error;
+use crate::{Error, Result};
 
 /// The most content of a request in one batch, in addition to what its end adds: 64 MiB.
 pub(super) const PART_BYTES_MAX: usize = 64 << 20;
@@ -79,9 +79,12 @@ fn extra(fields: &serde_json::Map<String, serde_json::Value>) -> usize {
     }
 }
 
-/// The error of a message or step that is too large.
-pub(super) fn too_large(bytes: usize) -> Error {
-    Error::too_large(format!(
-        "the message or step would take {bytes} bytes, at most {CONTENT_BYTES_MAX} are allowed; keep large content elsewhere"
-    ))
+/// Refuses a message or step that is too large to be written, early enough for the caller to react.
+pub(super) fn check_size(bytes: usize) -> Result<()> {
+    if bytes > CONTENT_BYTES_MAX {
+        return Err(Error::too_large(format!(
+            "the message or step would take {bytes} bytes, at most {CONTENT_BYTES_MAX} are allowed; keep large content elsewhere"
+        )));
+    }
+    Ok(())
 }

@@ -176,6 +176,36 @@ fn an_update_that_makes_no_message_is_refused() {
     }
 }
 
+fn appended(id: &str, updates: &str, text: &str) -> ChatEvent {
+    ChatEvent::MessageUpdated {
+        message_id: id.into(),
+        at_ms: 9,
+        updates: Updates::parse(updates).unwrap(),
+        appended: text.into(),
+    }
+}
+
+#[test]
+fn text_is_appended_to_what_a_message_says_by_then() {
+    let says = |events| {
+        let fold = folded(events);
+        fold.message("a").unwrap().props.as_str().to_owned()
+    };
+    let all = vec![
+        saved("a"),
+        appended("a", r#"{"props":{ "content" : "A" }}"#, "b"),
+        appended("a", "{}", "\"\n\u{1f600}"),
+        appended("nobody", "{}", "c"),
+    ];
+    assert_eq!(says(all), "{ \"content\" : \"Ab\\\"\\n\u{1f600}\" }");
+    let mut fold = folded(vec![
+        saved("a"),
+        appended("a", r#"{"props":{"content":["A"]}}"#, ""),
+    ]);
+    let refused = fold.apply(3, 3, 0, appended("a", "{}", "b")).unwrap_err();
+    assert_eq!(refused.kind(), crate::ErrorKind::Damaged, "{refused}");
+}
+
 #[test]
 fn what_is_no_chat_event_is_damage_or_from_the_future() {
     let decode = |kind, meta: &[u8], payload: &[u8]| {
@@ -189,7 +219,7 @@ fn what_is_no_chat_event_is_damage_or_from_the_future() {
         crate::ErrorKind::UnsupportedVersion
     );
     assert_eq!(
-        decode(64, &[2], b"{}"),
+        decode(64, &[3], b"{}"),
         crate::ErrorKind::UnsupportedVersion
     );
 }
