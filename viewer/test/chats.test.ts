@@ -66,6 +66,28 @@ test("a chat is a lane of its session, with its messages as a conversation, as t
   await store.close();
 });
 
+test("an answer that is flushed as it grows is there as far as it had come, and its changes say what was added", async () => {
+  const store = await openInMemory();
+  const { chatId } = await store.chats.create({ assistantId: "helper" });
+  const request = await store.chats.beginRequest(chatId, { assistantId: "helper", message: { type: "text", props: { content: "Where to?" } } });
+  const answer = await request.send(says("assistant", "To"));
+  await request.flush();
+  for (const more of [" the", " sea."]) {
+    await request.append(answer, more);
+    await request.flush();
+  }
+  await request.finish("completed");
+  const index = await indexed(store);
+  const lane = laneOfChat(index, chatId);
+  const last = index.rows.position.length;
+  const byMoment = await Promise.all(Array.from({ length: last }, (_, at) => shownOf(store, index, lane, at)));
+  expect(new Set(byMoment.map((shown) => shown.at(-1)))).toEqual(
+    new Set([undefined, "user: Where to?", "assistant: To", "assistant · changed: To the", "assistant · changed: To the sea."]),
+  );
+  expect((await shownOf(store, index, lane)).at(-1)).toBe("assistant · changed: To the sea.");
+  await store.close();
+});
+
 test("what was redacted says so, and a change of it changes nothing", async () => {
   const store = await openInMemory();
   const { chatId } = await store.chats.create({ assistantId: "helper" });

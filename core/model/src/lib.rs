@@ -42,10 +42,10 @@ pub use chat::{
 pub use checkpoint::{Checkpoint, Checkpointed, Progress, restoration::Restoration};
 pub use context::{
     ContextEvent, ContextEventKind, DanglingFold, DanglingToolCall, EncodedMeta, EventOptions,
-    EventSummary, InOrder, Message, MessageFold, NewContextEvent, NewMessage, NewToolCall, Role,
-    TokenUsage, ToolCallRequest, ToolMark, ToolStyle, context_labels, dangling_tool_calls,
-    error_results, is_response_item, messages, place_without_id, response_item_types,
-    response_output_type, role_of, style_of, tool_call_label, tool_calls_of, tool_error_label,
+    EventSummary, InOrder, Message, MessageFold, NewContextEvent, NewMessage, NewToolCall,
+    ResultForm, Role, TokenUsage, ToolCallRequest, ToolMark, ToolStyle, context_labels,
+    dangling_tool_calls, error_results, is_response_item, messages, place_without_id,
+    response_item_types, role_of, style_of, tool_call_label, tool_calls_of, tool_error_label,
     tools_without_id,
 };
 pub use encoding::EncodedEvent;

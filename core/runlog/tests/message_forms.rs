@@ -10,6 +10,7 @@ use runlog::{
     contexts::AppendOptions,
     runs::{Continuation, Dangling, ListToolCalls, ResumeOptions, ToolCallStatus, ToolOutcome},
 };
+use runlog_model::ResultForm;
 
 both! {
     items_of_one_answer_are_recorded_one_by_one_and_answered_behind
@@ -24,7 +25,7 @@ both! {
     a_call_without_an_id_is_answered_by_the_name_of_its_tool
     a_recorder_that_comes_later_knows_the_calls_of_all_items
     custom_calls_are_answered_in_their_form_and_what_the_provider_did_is_kept
-    an_item_that_answers_another_kind_of_call_is_refused
+    a_result_in_another_form_than_its_call_is_refused
 }
 
 fn raw(text: &str) -> RawJson {
@@ -185,55 +186,83 @@ fn custom_calls_are_answered_in_their_form_and_what_the_provider_did_is_kept(sto
     assert!(closed.contains("custom_tool_call_output"), "{closed}");
 }
 
-fn an_item_that_answers_another_kind_of_call_is_refused(store: &Store) {
-    let custom = r#"{"type":"custom_tool_call","call_id":"c","name":"sql","input":"select 1"}"#;
-    let chat = r#"{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"ls","arguments":"{}"}}]}"#;
-    let output = |kind: &str| {
-        raw(&format!(
-            r#"{{"type":"{kind}","call_id":"c","output":"1"}}"#
-        ))
-    };
-    for (made, right, wrong) in [
-        (
-            raw(custom),
-            "custom_tool_call_output",
-            "function_call_output",
-        ),
-        (call("c"), "function_call_output", "custom_tool_call_output"),
-        (raw(chat), "", "function_call_output"),
-    ] {
+/// A call in each provider's form, and its result: what that is called, and the message.
+const FORMS: [(&str, &str, &str); 9] = [
+    (
+        r#"{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"ls","arguments":"{}"}}]}"#,
+        "a message of role tool",
+        r#"{"role":"tool","tool_call_id":"c","content":"1"}"#,
+    ),
+    (
+        r#"{"role":"assistant","toolCalls":[{"id":"c","function":{"name":"ls","arguments":"{}"}}]}"#,
+        "a message of role tool",
+        r#"{"role":"tool","toolCallId":"c","content":"1"}"#,
+    ),
+    (
+        r#"{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"ls","input":{}}]}"#,
+        "a tool_result block",
+        r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"1"}]}"#,
+    ),
+    (
+        r#"{"role":"assistant","content":[{"type":"tool-call","toolCallId":"c","toolName":"ls","input":{}}]}"#,
+        "a tool-result part",
+        r#"{"role":"tool","content":[{"type":"tool-result","toolCallId":"c","toolName":"ls","output":{"type":"text","value":"1"}}]}"#,
+    ),
+    (
+        r#"{"role":"assistant","content":[{"type":"tool-call","toolCallId":"c","toolName":"ls","args":{}}]}"#,
+        "a tool-result part",
+        r#"{"role":"tool","content":[{"type":"tool-result","toolCallId":"c","toolName":"ls","result":"1"}]}"#,
+    ),
+    (
+        r#"{"type":"function_call","call_id":"c","name":"ls","arguments":"{}"}"#,
+        "an item function_call_output",
+        r#"{"type":"function_call_output","call_id":"c","output":"1"}"#,
+    ),
+    (
+        r#"{"type":"custom_tool_call","call_id":"c","name":"sql","input":"select 1"}"#,
+        "an item custom_tool_call_output",
+        r#"{"type":"custom_tool_call_output","call_id":"c","output":"1"}"#,
+    ),
+    (
+        r#"{"role":"model","parts":[{"functionCall":{"id":"c","name":"ls","args":{}}}]}"#,
+        "a functionResponse part",
+        r#"{"role":"user","parts":[{"functionResponse":{"id":"c","name":"ls","response":{"output":"1"}}}]}"#,
+    ),
+    (
+        r#"{"role":"assistant","content":[{"toolUse":{"toolUseId":"c","name":"ls","input":{}}}]}"#,
+        "a toolResult block",
+        r#"{"role":"user","content":[{"toolResult":{"toolUseId":"c","content":[{"text":"1"}]}}]}"#,
+    ),
+];
+
+fn a_result_in_another_form_than_its_call_is_refused(store: &Store) {
+    for (call, right, result) in FORMS {
         let run = started(store);
-        run.record_raw_message(made).unwrap();
+        run.record_raw_message(raw(call)).unwrap();
         // Also by a recorder that has to look for the call.
         let later = store.runs().recorder(run.id()).unwrap();
-        for recorder in [&run, &later] {
-            let error = recorder.record_raw_message(output(wrong)).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::InvalidInput);
-            let (what, told) = (format!("not an item {wrong}"), error.to_string());
-            assert!(told.contains(&what) && told.contains("\"c\""), "{told}");
+        for (_, wrong, other) in FORMS.iter().filter(|(_, other, _)| *other != right) {
+            for recorder in [&run, &later] {
+                let error = recorder.record_raw_message(raw(other)).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::InvalidInput, "{call} {other}");
+                let told = error.to_string();
+                let names =
+                    told.contains(&format!("is {right}")) && told.contains(&format!("not {wrong}"));
+                assert!(names && told.contains("\"c\""), "{told}");
+            }
         }
-        // Nor is a message of another of its APIs, or of another provider's.
-        let others = [
-            r#"{"role":"tool","tool_call_id":"c","content":"1"}"#,
-            r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"1"}]}"#,
-        ];
-        for other in others.iter().filter(|_| !right.is_empty()) {
-            let error = run.record_raw_message(raw(other)).unwrap_err();
-            let told = error.to_string();
-            assert!(
-                told.contains(&format!("is an item {right}, not another message")),
-                "{told}"
-            );
-        }
-        // Nothing of it was written: the call awaits its result.
-        match right {
-            "" => drop(
-                run.record_tool_result(&ToolOutcome::completed("c", raw("1")))
-                    .unwrap(),
-            ),
-            right => drop(run.record_raw_message(output(right)).unwrap()),
-        }
-        assert_eq!(statuses(store, &run)[0].0, ToolCallStatus::Completed);
+        // Nothing of them was written: the call awaits its result, which is written in its form where it is given as such.
+        let as_such = ToolOutcome::completed("c", raw("1"));
+        run.record_tool_result(&as_such).unwrap();
+        let written = raw(messages(store, &run, 2)[0].as_str());
+        assert_eq!(
+            ResultForm::of(&written),
+            ResultForm::of(&raw(result)),
+            "{written}"
+        );
+        let again = started(store);
+        again.record_raw_message(raw(call)).unwrap();
+        again.record_raw_message(raw(result)).unwrap();
     }
 }
 

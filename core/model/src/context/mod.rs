@@ -21,8 +21,8 @@ pub use fold::{Message, MessageFold, messages};
 pub use in_order::InOrder;
 pub use kind::{ContextEventKind, Role};
 pub use message::{
-    ToolCallRequest, ToolStyle, is_response_item, place_without_id, response_item_types,
-    response_output_type, role_of, style_of, tool_calls_of, tools_without_id,
+    ResultForm, ToolCallRequest, ToolStyle, is_response_item, place_without_id,
+    response_item_types, role_of, style_of, tool_calls_of, tools_without_id,
 };
 pub use new_message::{NewMessage, NewToolCall};
 pub use summary::{EventSummary, TokenUsage};

@@ -48,15 +48,6 @@ impl ToolStyle {
         matches!(self, Self::OpenAiResponses | Self::OpenAiResponsesCustom)
     }
 
-    /// The type of the item that a result is, in OpenAI's Responses: their provider takes no other for the call.
-    pub fn output_type(self) -> Option<&'static str> {
-        match self {
-            Self::OpenAiResponses => Some("function_call_output"),
-            Self::OpenAiResponsesCustom => Some("custom_tool_call_output"),
-            _ => None,
-        }
-    }
-
     /// Whether the results of one answer's calls must be in one message: its provider takes no two messages of the user's in a row.
     pub fn is_answered_at_once(self) -> bool {
         matches!(self, Self::Gemini | Self::Bedrock)

@@ -289,11 +289,6 @@ pub fn is_response_item(json: &RawJson) -> bool {
     })
 }
 
-/// The type of an item of OpenAI's Responses that is the result of a call.
-pub fn response_output_type(json: &RawJson) -> Option<&'static str> {
-    Envelope::of(json).ok()?.item?.output_type()
-}
-
 /// Whether a message's blocks are those of Bedrock's Converse: objects without a `type`.
 pub(in crate::context) fn is_bedrocks(json: &RawJson) -> bool {
     let Ok(Envelope {

@@ -10,12 +10,14 @@
 mod calls;
 mod content;
 mod envelope;
+mod form;
 mod results;
 
 pub(crate) use calls::plain_call;
 pub use calls::{ToolCallRequest, ToolStyle, style_of, tool_calls_of};
 pub(super) use content::{Content, check as check_content};
 pub(super) use envelope::{Envelope, check_id_length, id_string, is_bedrocks, is_geminis, string};
-pub use envelope::{is_response_item, response_item_types, response_output_type, role_of};
+pub use envelope::{is_response_item, response_item_types, role_of};
+pub use form::ResultForm;
 pub(crate) use results::{outputs_of, without_results};
 pub use results::{place_without_id, tools_without_id};

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// What Gemini names a result, in its API and in its client for Python.
-const FUNCTION_RESPONSE: [&str; 2] = ["functionResponse", "function_response"];
+pub(super) const FUNCTION_RESPONSE: [&str; 2] = ["functionResponse", "function_response"];
 
 impl Envelope<'_> {
     /// Which calls the message answers, as a message of a role.

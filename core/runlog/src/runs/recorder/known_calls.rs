@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use runlog_log::{Sequence, StreamInfo};
 use runlog_model::{
-    ContextEvent, ContextEventKind, NewContextEvent, RawJson, ToolCallRequest, ToolStyle,
-    is_response_item, response_output_type, role_of, tool_calls_of,
+    ContextEvent, ContextEventKind, NewContextEvent, RawJson, ResultForm, ToolCallRequest,
+    ToolStyle, is_response_item, tool_calls_of,
 };
 
 use crate::{
@@ -168,11 +168,11 @@ impl Calls {
                 );
             }
             _ => {
-                let output_type = response_output_type(&event.content);
+                let form = ResultForm::of(&event.content);
                 for id in results(event) {
                     self.check(id)?;
                     if let Some(call) = self.known.get_mut(id) {
-                        call.call.check_form(id, output_type, &event.content)?;
+                        call.call.check_form(id, form)?;
                         (call.has_result, call.is_pending) = (true, true);
                         taken.push(id.to_owned());
                     }
@@ -335,26 +335,19 @@ pub(super) fn unknown(id: &str) -> Error {
 }
 
 impl AnsweredCall {
-    /// Refuses an item of OpenAI's Responses as the result of a call that takes another one, and any other message as that of one
-    /// that takes an item.
-    fn check_form(&self, id: &str, given: Option<&str>, content: &RawJson) -> Result<()> {
+    /// Refuses a result in another form than that of its call, which the call's provider wouldn't take.
+    fn check_form(&self, id: &str, given: Option<ResultForm>) -> Result<()> {
+        let wanted = self.style.result_form();
         let is_in_no_message = self.name.is_empty();
-        let wanted = self.style.output_type();
         // What isn't a message is put into the form of the call.
-        let is_other_message = || role_of(content).is_ok();
-        if is_in_no_message || wanted == given || given.is_none() && !is_other_message() {
+        let Some(given) = given.filter(|given| *given != wanted && !is_in_no_message) else {
             return Ok(());
-        }
-        let wanted = match wanted {
-            Some(wanted) => format!("an item {wanted}"),
-            None => "in the form of its call, which is no item of the Responses API".to_owned(),
         };
-        let given = given.map_or("another message".to_owned(), |given| {
-            format!("an item {given}")
-        });
         Err(Error::invalid(format!(
-            "the result of the tool call {id:?} is {wanted}, not {given}; a tool result that is recorded as such, not as a \
-             message, is written in the form of its call"
+            "the result of the tool call {id:?} is {}, in the form of its call, not {}; a tool result that is recorded as such, not as a \
+             message, is written in the form of its call",
+            wanted.name(),
+            given.name()
         )))
     }
 
