@@ -33,6 +33,9 @@ events! {
             /// When: milliseconds since 1970-01-01 UTC.
             #[serde(rename = "at", deserialize_with = "crate::time::read")]
             at_ms: u64,
+            /// When the chat was last used before, where this is no use of it: its messages were erased.
+            #[serde(rename = "used_at", default, skip_serializing_if = "Option::is_none")]
+            used_at_ms: Option<u64>,
         },
         /// A step was saved.
         STEP_SAVED => StepSaved(step: Box<Step>),

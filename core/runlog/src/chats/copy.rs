@@ -156,6 +156,7 @@ fn of_message_end(
         events.push(ChatEvent::MessagesDeleted {
             message_ids: ids.iter().map(|id| id_in_copy(copy.0, id)).collect(),
             at_ms: now_ms,
+            used_at_ms: None,
         });
     }
     for moved in &end.moved {

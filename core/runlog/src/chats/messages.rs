@@ -434,6 +434,7 @@ impl Chats {
             let deleted = together.map(|ids| ChatEvent::MessagesDeleted {
                 message_ids: ids.iter().map(|id| (*id).to_owned()).collect(),
                 at_ms,
+                used_at_ms: None,
             });
             Ok(deleted.collect())
         })

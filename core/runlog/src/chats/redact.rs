@@ -47,6 +47,24 @@ fn deleted(id: String, at_ms: u64) -> ChatEvent {
     ChatEvent::MessagesDeleted {
         message_ids: vec![id],
         at_ms,
+        used_at_ms: None,
+    }
+}
+
+/// Says behind events that they are no use of their chat, for those who ask when it was used last.
+fn unused(events: &mut Vec<ChatEvent>, at_ms: u64, last_used_ms: u64) {
+    if events.is_empty() {
+        return;
+    }
+    if !matches!(events.last(), Some(ChatEvent::MessagesDeleted { .. })) {
+        events.push(ChatEvent::MessagesDeleted {
+            message_ids: Vec::new(),
+            at_ms,
+            used_at_ms: None,
+        });
+    }
+    if let Some(ChatEvent::MessagesDeleted { used_at_ms, .. }) = events.last_mut() {
+        *used_at_ms = Some(last_used_ms);
     }
 }
 
@@ -185,6 +203,8 @@ impl Chats {
                 events = self.kept_sequences(chat, last, &positions, at_ms).await?;
             }
             events.extend(kept.id.map(|id| deleted(id, at_ms)));
+            let used_ms = self.store.last_used_ms(chat_stream(chat), last).await?;
+            unused(&mut events, at_ms, used_ms);
             gone.push((last, Prepared::new(chat, events, None, at_ms)?));
         }
         // A chat that was changed since it was read may have another version of the message.

@@ -117,6 +117,7 @@ pub(super) fn deletions(
     together.map(move |messages| ChatEvent::MessagesDeleted {
         message_ids: messages.iter().map(|(id, _)| id.clone()).collect(),
         at_ms,
+        used_at_ms: None,
     })
 }
 

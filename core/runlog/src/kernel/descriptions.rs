@@ -147,9 +147,11 @@ impl CatalogReader {
                 let family = catalog.related(chosen);
                 let source = |id: &SessionId| Some((*id, catalog.session(*id)?.copied_from?));
                 let sources: BTreeMap<_, _> = family.iter().filter_map(source).collect();
-                (catalog.last_sequence(), family, sources)
+                let updated = |id: &SessionId| Some((*id, catalog.session(*id)?.updated_at_ms));
+                let updated: BTreeMap<_, _> = family.iter().filter_map(updated).collect();
+                (catalog.last_sequence(), family, sources, updated)
             };
-            let (last, family, sources) = self.read(look).await?;
+            let (last, family, sources, updated) = self.read(look).await?;
             let found = self.descriptions(chosen, &family, Sequence(last)).await?;
             let erasing = Found { sources, ..found }.erasing(chosen, what);
             if erasing.positions.is_empty() {
@@ -158,7 +160,7 @@ impl CatalogReader {
                     last: found.erased,
                 });
             }
-            let records = erasing.records(self.backend().now_ms())?;
+            let records = erasing.records(&updated)?;
             let mut ops = vec![Op::Append {
                 stream: CATALOG_STREAM,
                 // A description that somebody writes meanwhile may say what is to be erased.
@@ -273,13 +275,13 @@ impl Found {
 
 impl Erasing {
     /// The entries of the list that say what is left. Each description stands behind an entry of its session, to which it belongs
-    /// once it can't be read.
-    fn records(&self, at_ms: u64) -> Result<Vec<EncodedEvent>> {
+    /// once it can't be read. They are no use of it: it stays as old as it is, for lists and for what is given up.
+    fn records(&self, updated: &BTreeMap<SessionId, u64>) -> Result<Vec<EncodedEvent>> {
         let mut records = Vec::with_capacity(2 * self.left.len());
         for description in &self.left {
             let updated = CatalogEvent::SessionUpdated {
                 id: description.id,
-                at_ms,
+                at_ms: updated.get(&description.id).copied().unwrap_or_default(),
                 changes: SessionChanges::default(),
             };
             records.push(updated.encode()?);

@@ -11,6 +11,7 @@ pub(crate) mod erased_runs;
 pub(crate) mod flows;
 pub(crate) mod gates;
 pub(crate) mod inbox;
+pub(crate) mod last_used;
 pub(crate) mod live;
 pub(crate) mod lookup;
 pub(crate) mod new_session;

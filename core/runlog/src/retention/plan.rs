@@ -5,16 +5,14 @@ use std::{
     ops::ControlFlow,
 };
 
-use runlog_log::{Direction, ReadOptions, Sequence, StreamId};
+use runlog_log::{Sequence, StreamId};
 use runlog_model::{
     Deleted, ListSessions, RunId, RunStatus, RunSummary, Session, SessionId, SessionStatus,
 };
 
 use super::{RetainProgress, RetainStage, RetentionPolicy};
-use crate::{ErrorKind, Result, Store};
+use crate::{Result, Store};
 
-/// The most lost records at the end of a stream that are passed over for its time.
-const LOST_MAX: usize = 64;
 /// How many sessions are listed at a time.
 const PAGE: usize = 1_000;
 
@@ -298,27 +296,9 @@ impl Store {
     async fn active_ms(&self, session: &Session, runs: &[RunSummary]) -> Result<u64> {
         let mut active_ms = known_active_ms(session, runs);
         for (stream, last) in self.session_streams(session.id).await? {
-            active_ms = active_ms.max(self.last_time_ms(stream, last).await?);
+            active_ms = active_ms.max(self.last_used_ms(stream, last).await?);
         }
         Ok(active_ms)
-    }
-
-    /// When the last record of a stream was written; if it is lost, the last one before it that can be read.
-    async fn last_time_ms(&self, stream: StreamId, mut last: Sequence) -> Result<u64> {
-        for _ in 0..LOST_MAX {
-            let options = ReadOptions {
-                last,
-                direction: Direction::Backward,
-                limit: 1,
-                ..ReadOptions::default()
-            };
-            match self.backend().read(stream, options).await {
-                Err(error) if error.kind() == ErrorKind::Damaged && last.0 > 1 => last.0 -= 1,
-                Err(error) if error.kind() == ErrorKind::Damaged => break,
-                page => return Ok(page?.records.first().map_or(0, |record| record.time_ms)),
-            }
-        }
-        Ok(0)
     }
 }
 

@@ -50,6 +50,7 @@ fn messages_are_numbered_updated_and_deleted_in_order() {
         ChatEvent::MessagesDeleted {
             message_ids: vec!["a".into(), "nobody".into()],
             at_ms: 9,
+            used_at_ms: None,
         },
         saved("d"),
     ]);
@@ -291,6 +292,7 @@ fn a_copy_has_the_same_with_ids_of_its_own_and_goes_on_with_them() {
         ChatEvent::MessagesDeleted {
             message_ids: vec![deleted],
             at_ms: 1,
+            used_at_ms: None,
         },
         saved("b"),
     ];
@@ -341,6 +343,7 @@ fn mixed(seed: u64) -> ChatFold {
             4 => ChatEvent::MessagesDeleted {
                 message_ids: vec![id],
                 at_ms: number,
+                used_at_ms: None,
             },
             5 => {
                 let status = StepStatus::ALL[usize::try_from(below(5)).unwrap()].to_string();
