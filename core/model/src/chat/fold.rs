@@ -357,6 +357,8 @@ impl ChatFold {
     fn become_copy(&mut self, session: SessionId, chat_id: &str) {
         let renew = |id: &mut String| *id = id_in_copy(session.0, id);
         self.message_places.clear();
+        let deleted = std::mem::take(&mut self.deleted_messages).into_iter();
+        self.deleted_messages = deleted.map(|id| id_in_copy(session.0, &id)).collect();
         self.copied = self.messages.len();
         self.by_field = OnceLock::new();
         self.step_places.clear();

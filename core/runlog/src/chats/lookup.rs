@@ -376,7 +376,7 @@ pub(super) fn is_about(record: &Record, of: ChatIdOf, id: &str) -> bool {
 
 fn has(fold: &ChatFold, of: ChatIdOf, id: &str) -> bool {
     match of {
-        ChatIdOf::Message => fold.message(id).is_some(),
+        ChatIdOf::Message => fold.had_message(id),
         ChatIdOf::Step => fold.step(id).is_some(),
         ChatIdOf::Request => fold.request(id).is_some() || !fold.steps_of_request(id).is_empty(),
         ChatIdOf::Stack => !fold.steps_of_stack(id).is_empty(),

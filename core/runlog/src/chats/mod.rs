@@ -36,6 +36,7 @@ mod steps;
 mod steps_found;
 mod store;
 mod taken_ids;
+mod versions;
 mod write;
 
 pub use begin::NewRequest;
@@ -57,3 +58,4 @@ pub use runlog_model::{
 pub use search::SearchMessages;
 pub use steps_found::ListSteps;
 pub use store::Chats;
+pub(crate) use versions::Version;

@@ -14,12 +14,12 @@ use super::{
 use crate::{Error, Result, journal::follow::read_each, kernel::records::chat_stream};
 
 /// A message in one of the chats that share it.
-struct Shared {
-    chat: SessionId,
+pub(super) struct Shared {
+    pub(super) chat: SessionId,
     /// Its id there, if it is known; a deleted message has none.
-    id: Option<String>,
+    pub(super) id: Option<String>,
     /// The position of the event that saved it, which is the same in all chats that share that event.
-    saved_at: u64,
+    pub(super) saved_at: u64,
 }
 
 /// What the log has of a message.
@@ -105,7 +105,7 @@ impl Chats {
         let mut attempts = self.store.attempts(chat_stream(chat)).await;
         loop {
             let named = self.named(chat, message_id).await?;
-            match self.redact_shared(named, reason).await? {
+            match self.redact_shared(vec![named], reason).await? {
                 Ok(()) => return Ok(()),
                 Err(error) => attempts.again(error).await?,
             }
@@ -130,7 +130,7 @@ impl Chats {
                     let ops = Op::redactions(&positions, reason);
                     return backend.commit(Batch::new(ops)).await.map(drop);
                 }
-                Kept::Message(named) => match self.redact_shared(named, reason).await? {
+                Kept::Message(named) => match self.redact_shared(vec![named], reason).await? {
                     Ok(()) => return Ok(()),
                     Err(error) => error,
                 },
@@ -188,8 +188,13 @@ impl Chats {
         Err(unknown(not_found("message", message_id)))
     }
 
-    /// Redacts a message in all chats that share it. The inner error is one of writing, after which it may be tried again.
-    async fn redact_shared(&self, named: Shared, reason: &str) -> Result<Result<()>> {
+    /// Redacts a message in all chats that share it, given as it is in one of them, or in several where nothing else says that it is the
+    /// same. The inner error is one of writing, after which it may be tried again.
+    pub(super) async fn redact_shared(
+        &self,
+        named: Vec<Shared>,
+        reason: &str,
+    ) -> Result<Result<()>> {
         let backend = &**self.store.backend();
         let at_ms = backend.now_ms();
         let found = self.sharing(named).await?;
@@ -316,9 +321,11 @@ impl Chats {
     }
 
     /// The chats that share a message, each with the message's records there.
-    async fn sharing(&self, named: Shared) -> Result<Vec<Found>> {
-        let mut found = Vec::new();
-        let mut next = vec![self.first_saved(named).await?];
+    async fn sharing(&self, named: Vec<Shared>) -> Result<Vec<Found>> {
+        let (mut found, mut next) = (Vec::new(), Vec::new());
+        for named in named {
+            next.push(self.first_saved(named).await?);
+        }
         // An archive that was imported may claim that two sessions are copies of each other.
         let mut seen = HashSet::new();
         while let Some(Shared {

@@ -10,13 +10,14 @@ use runlog_log::{
     if_supported,
 };
 use runlog_model::{
-    Catalog, CatalogEvent, ChatEvent, EncodedEvent, OpenRequest, RunId, RunStatus, SessionId, kinds,
+    Catalog, CatalogEvent, EncodedEvent, OpenRequest, RunId, RunStatus, SessionId, kinds,
 };
 use serde::{Deserialize, Serialize};
 
 use super::{dismissed::dismissals, erased_content::COURSE};
 use crate::{
     Error, ErrorKind, Result, Store,
+    chats::Version,
     kernel::{
         catalog::CATALOG_STREAM,
         descriptions::ErasedDescriptions,
@@ -152,7 +153,7 @@ impl Store {
                 record => {
                     self.check_content(record.as_ref()).await?;
                     if let Some(record) = &record {
-                        versions.extend(self.message_with_version(record).await);
+                        versions.extend(Version::of(record));
                         streams.insert(record.stream);
                     }
                     positions.insert(*position);
@@ -176,8 +177,11 @@ impl Store {
         let before = self.backend().redactions();
         streams.extend(chosen.iter().map(|id| chat_stream(*id)));
         positions.extend(self.positions_of(&chosen, &what.flows).await?);
-        for message_id in what.messages.iter().chain(&versions) {
+        for message_id in &what.messages {
             self.chats().erase_message(message_id, &what.reason).await?;
+        }
+        for version in &versions {
+            self.chats().erase_version(version, &what.reason).await?;
         }
         let positions: Vec<Position> = positions.into_iter().map(Position).collect();
         self.redact_all(&positions, &what.reason).await?;
@@ -350,22 +354,6 @@ impl Store {
              it, or delete its session"
         );
         Err(Error::invalid(message))
-    }
-
-    /// The message of a chat of which a record is a version. All versions go together: without its first one a message isn't there
-    /// any more, and without its last one it would say what it said before.
-    async fn message_with_version(&self, record: &Record) -> Option<String> {
-        if record.redacted || !record.kind.is_data() {
-            return None;
-        }
-        let event = ChatEvent::decode(record.kind.0, &record.meta, &record.payload).ok()?;
-        let id = match event {
-            ChatEvent::MessageSaved(message) => message.message_id,
-            ChatEvent::MessageUpdated { message_id, .. } => message_id,
-            _ => return None,
-        };
-        // One of a chat that was deleted is in no list: its version goes by itself.
-        self.chats().check_is_known(&id).await.ok().map(|()| id)
     }
 
     /// An error for a session that doesn't exist, or that is written to.
