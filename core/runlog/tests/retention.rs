@@ -248,6 +248,102 @@ fn by_count_the_last_used_stay() {
 }
 
 #[test]
+fn what_is_erased_is_not_used_by_that() {
+    let erase = |what: Erase| Erase {
+        reason: "left".into(),
+        ..what
+    };
+    for how in [
+        "user",
+        "chat",
+        "message",
+        "position",
+        "redacted",
+        "not at all",
+    ] {
+        let clock = Clock::at(1_000);
+        let store = on(&clock);
+        let chats = store.chats();
+        let mut ids = Vec::new();
+        for (at, user) in (1..=6).map(|at| (at, if at < 4 { "ann" } else { "bob" })) {
+            clock.set(at * 1_000);
+            let chat = Chat {
+                created_by: Some(user.into()),
+                title: Some(format!("{user} {at}")),
+                ..Chat::new("lead")
+            };
+            let chat_id = chats.create_chat(chat).unwrap().chat_id;
+            let asked = ChatMessage::text(ChatRole::User, "hello");
+            let saved = chats.save_messages(&chat_id, vec![asked]).unwrap();
+            ids.push((user, chat_id, saved[0].clone()));
+        }
+        clock.set(10_000);
+        let of_ann: Vec<_> = ids.iter().filter(|(user, ..)| *user == "ann").collect();
+        match how {
+            "user" => {
+                let users = vec!["ann".into()];
+                store
+                    .erase(&erase(Erase {
+                        users,
+                        ..Erase::default()
+                    }))
+                    .unwrap();
+            }
+            "chat" => {
+                let chats = of_ann.iter().map(|(_, chat, _)| chat.clone()).collect();
+                store
+                    .erase(&erase(Erase {
+                        chats,
+                        ..Erase::default()
+                    }))
+                    .unwrap();
+            }
+            "message" => {
+                let messages = of_ann
+                    .iter()
+                    .map(|(.., it)| it.message_id.clone())
+                    .collect();
+                store
+                    .erase(&erase(Erase {
+                        messages,
+                        ..Erase::default()
+                    }))
+                    .unwrap();
+            }
+            "position" => {
+                let positions = of_ann.iter().filter_map(|(.., it)| it.id).collect();
+                store
+                    .erase(&erase(Erase {
+                        positions,
+                        ..Erase::default()
+                    }))
+                    .unwrap();
+            }
+            "redacted" => {
+                for (.., message) in &of_ann {
+                    chats.redact_message(&message.message_id, "left").unwrap();
+                }
+            }
+            _ => {}
+        }
+        let gone: Vec<SessionId> = of_ann
+            .iter()
+            .map(|(_, chat, _)| chat.parse().unwrap())
+            .collect();
+        // Of what was used at one time, that which was made last counts as the later.
+        let unused = store
+            .retain(&RetentionPolicy {
+                dry_run: true,
+                ..keep_last(3)
+            })
+            .unwrap();
+        let mut given_up = unused.session_ids;
+        given_up.reverse();
+        assert_eq!(given_up, gone, "{how}");
+    }
+}
+
+#[test]
 fn by_size_the_last_used_stay_that_fit() {
     let clock = Clock::at(1_000);
     let store = on(&clock);
