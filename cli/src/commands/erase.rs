@@ -202,6 +202,11 @@ fn erase(store: &Store, what: &Erase, is_json: bool) -> Result<Erased> {
 
 fn print(report: &Report<Erased>, out: &mut Out) -> Result<()> {
     let done = &report.done;
+    for user in &done.unknown_users {
+        out.line(format!(
+            "no chat of the user {user:?} was found: the name may be misspelt, or what they made was erased before"
+        ))?;
+    }
     let records = text::count(done.records, "record", "records");
     if done.is_gone {
         return out.line(format!("erased {records}, from the disk too"));

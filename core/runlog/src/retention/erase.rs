@@ -59,7 +59,7 @@ pub struct Erase {
 }
 
 /// What was erased.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Erased {
     /// How many records were taken out of every read by this call.
@@ -67,6 +67,8 @@ pub struct Erased {
     /// Whether their bytes are gone from the files of the store. They aren't where the compaction had to leave segments as
     /// they are.
     pub is_gone: bool,
+    /// The users of whom no chat was found: their names are misspelt, they made none, or what they made was erased before.
+    pub unknown_users: Vec<String>,
     /// What the compaction did.
     pub compaction: Compaction,
 }
@@ -122,22 +124,23 @@ impl Store {
                 "the reason to erase is empty; say why, for readers that find the records empty",
             ));
         }
-        let records = self.redact(what).await?;
+        let (records, unknown_users) = self.redact(what).await?;
         let compaction = self.compact_with(CompactOptions::default(), progress)?;
         Ok(Erased {
             records,
             is_gone: compaction.segments_left == 0 && !compaction.is_cancelled,
+            unknown_users,
             compaction,
         })
     }
 
-    /// Takes what is named out of every read, and returns how many records that were.
-    async fn redact(&self, what: &Erase) -> Result<u64> {
+    /// Takes what is named out of every read, and returns how many records that were, and which users made no chat.
+    async fn redact(&self, what: &Erase) -> Result<(u64, Vec<String>)> {
         let _alone = self.erasing().await;
         // All that is named is looked for before anything is redacted, which can't be undone.
         let last = if_supported(self.backend().maintenance().last_position().await)?;
         let mut versions = BTreeSet::new();
-        let chosen = self.sessions_to_erase(what).await?;
+        let (chosen, unknown_users) = self.sessions_to_erase(what).await?;
         let mut described = BTreeSet::new();
         let mut streams = HashSet::new();
         let mut positions = BTreeSet::new();
@@ -199,7 +202,7 @@ impl Store {
         let records = self.backend().redactions().saturating_sub(before);
         let catalog = &self.shared.catalog;
         let described = catalog.erase_descriptions(&descriptions, &what.reason);
-        Ok(records + described.await?)
+        Ok((records + described.await?, unknown_users))
     }
 
     async fn redact_all(&self, positions: &[Position], reason: &str) -> Result<()> {
@@ -210,9 +213,10 @@ impl Store {
         Ok(())
     }
 
-    /// The sessions that are named, by whatever they are.
-    async fn sessions_to_erase(&self, what: &Erase) -> Result<BTreeSet<SessionId>> {
+    /// The sessions that are named, by whatever they are, and the users of whom there is none.
+    async fn sessions_to_erase(&self, what: &Erase) -> Result<(BTreeSet<SessionId>, Vec<String>)> {
         let mut sessions: BTreeSet<SessionId> = what.sessions.iter().copied().collect();
+        let mut unknown_users = Vec::new();
         let catalog = self.shared.catalog.read(|catalog| {
             for chat in &what.chats {
                 let mut named = catalog.sessions_of_chat(chat).peekable();
@@ -230,12 +234,16 @@ impl Store {
                         "the id of a user whose chats are to be erased is empty",
                     ));
                 }
-                sessions.extend(catalog.sessions_made_by(user).map(|session| session.id));
+                let mut made = catalog.sessions_made_by(user).peekable();
+                if made.peek().is_none() {
+                    unknown_users.push(user.clone());
+                }
+                sessions.extend(made.map(|session| session.id));
             }
             Ok(())
         });
         catalog.await??;
-        Ok(sessions)
+        Ok((sessions, unknown_users))
     }
 
     /// The descriptions of the sessions that are chosen, and of others of which only these are.
