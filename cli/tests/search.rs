@@ -248,7 +248,10 @@ fn all_chats_of_a_user_are_erased_and_nobody_elses() {
     assert_eq!((found("Oslo for ann"), found("Oslo for bob")), (0, 1));
     let misspelt = ["erase", "--user", "anna", "--reason", "left", "--yes"];
     let told = place.expect(0, &misspelt).out;
-    assert!(told.contains("no chat of the user \"anna\" was found"), "{told}");
+    assert!(
+        told.contains("no chat of the user \"anna\" was found"),
+        "{told}"
+    );
 }
 
 #[test]

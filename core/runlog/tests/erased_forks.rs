@@ -399,3 +399,75 @@ fn what_somebody_says_of_his_own_fork_stays_between_two_of_an_erased_user() {
     }
     assert!(!tells(&store, "bob's"));
 }
+
+/// Goes on with the request of a fork, sets a value of the space, and stops again.
+fn go_on(store: &Store, chat_id: &str, key: &str) {
+    let chats = store.chats();
+    let found = chats.resume(chat_id).unwrap().unwrap();
+    let mut request = chats.go_on(&found).unwrap();
+    let value = RawJson::string(&format!("{key} of {chat_id}"));
+    request.space_mut().set(key, value);
+    let step = request.start_step(StepType::Llm, RawJson::parse(r#"{"own":1}"#).unwrap());
+    request.flush().unwrap();
+    request.complete_step(&step.unwrap(), None).unwrap();
+    let said = ChatMessage::text(ChatRole::Assistant, &format!("said in {chat_id}"));
+    request.send(said).unwrap();
+    request
+        .start_step(StepType::Tool, RawJson::parse("{}").unwrap())
+        .unwrap();
+    request.finish(RequestEnd::Interrupted).unwrap();
+}
+
+#[test]
+fn the_space_of_a_request_goes_from_the_forks_that_went_on_with_it() {
+    for user in ["ann", "bob"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        let store = Store::open(&path).unwrap();
+        chat_of(&store, "trip", "ann");
+        let chats = store.chats();
+        let asked = ChatMessage::text(ChatRole::User, "Oslo?");
+        let request = chats.begin_request("trip", NewRequest::new("travel"), asked);
+        let mut request = request.unwrap();
+        request.space_mut().set("pin", RawJson::string("4711"));
+        request
+            .start_step(StepType::Llm, RawJson::parse("{}").unwrap())
+            .unwrap();
+        request.finish(RequestEnd::Interrupted).unwrap();
+        fork(&store, "trip", "of bob", "bob");
+        fork(&store, "trip", "of dan", "dan");
+        go_on(&store, "of bob", "bus");
+        fork(&store, "of bob", "of eve", "eve");
+        go_on(&store, "of eve", "train");
+        // A request of bob's own is none of this.
+        let own = interrupted(&store, "of bob");
+        erase(&store, of_users(&[user]));
+        let what = format!("erased: {user}");
+        let gone: &[&str] = match user {
+            "ann" => &["4711", "bus of", "train of"],
+            _ => &["bus of", "train of"],
+        };
+        for text in gone {
+            assert!(
+                !tells(&store, text) && !holds(&path, text),
+                "{what}: {text}"
+            );
+        }
+        assert_eq!(tells(&store, "4711"), user == "bob", "{what}");
+        assert!(tells(&store, "said in of eve"), "{what}");
+        let mut left = listed(&store);
+        left.retain(|(_, request)| *request != own);
+        match user {
+            "ann" => assert_eq!(left, [], "{what}: nobody can go on with them"),
+            _ => assert!(
+                left.iter().any(|(chat, _)| chat == "trip"),
+                "{what}: {left:?}"
+            ),
+        }
+        for chat in ["trip", "of bob", "of dan", "of eve"] {
+            let _ = chats
+                .resume(chat)
+                .unwrap_or_else(|error| panic!("{what}, {chat}: {error}"));
+        }
+    }
+}

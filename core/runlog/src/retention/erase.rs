@@ -14,7 +14,7 @@ use runlog_model::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{dismissed::dismissals, erased_content::COURSE};
+use super::{dismissed::dismissals, erased_content::COURSE, erased_requests::ErasedRequests};
 use crate::{
     Error, ErrorKind, Result, Store,
     chats::Version,
@@ -78,7 +78,8 @@ impl Store {
     /// they are gone. The records keep their places, empty, and the sessions are kept. This can't be undone.
     ///
     /// **Copies lose it, too**: what was written to a session is erased wherever its copies have it, also what the session itself was
-    /// truncated before; so are titles and metadata that they took over, and what they made of its messages. What a session was copied
+    /// truncated before; so are titles and metadata that they took over, and what they made of its messages
+    /// and requests: the steps with which they went on have the space of the request. What a session was copied
     /// **from** keeps what they share: that was written there, and goes with that one, or with its messages.
     /// Not erased are names of sessions and ids of chats, requests, agents, projects, teams and tenants, by which they are found;
     /// the `mode` of a chat, the node of a run, the `status` of a flow, keys of idempotency, backups, exports, and data of deleted files that the device itself still holds.
@@ -180,6 +181,9 @@ impl Store {
         let before = self.backend().redactions();
         streams.extend(chosen.iter().map(|id| chat_stream(*id)));
         positions.extend(self.positions_of(&chosen, &what.flows).await?);
+        let of_requests = self
+            .requests_of_erased(&descriptions.copies, &positions)
+            .await?;
         for message_id in &what.messages {
             self.chats().erase_message(message_id, &what.reason).await?;
         }
@@ -190,7 +194,9 @@ impl Store {
         self.redact_all(&positions, &what.reason).await?;
         let changes = self.changes_of_erased(&descriptions.copies).await?;
         self.redact_all(&changes, &what.reason).await?;
-        self.dismiss_requests_of(&chosen, &streams).await?;
+        self.redact_all(&of_requests.steps, &what.reason).await?;
+        self.dismiss_requests_of(&chosen, &streams, &of_requests)
+            .await?;
         let mut runs = what.flows.clone();
         for id in &chosen {
             let of_session = self.session_runs(*id).await?;
@@ -264,6 +270,7 @@ impl Store {
         &self,
         sessions: &BTreeSet<SessionId>,
         streams: &HashSet<StreamId>,
+        of_requests: &ErasedRequests,
     ) -> Result<()> {
         let mut events = Vec::new();
         for id in sessions {
@@ -290,7 +297,11 @@ impl Store {
             let session = self.shared.catalog.read(|it| it.session(id).cloned());
             if let Some(session) = session.await? {
                 let fold = fold.read();
-                let is_gone = |request: &OpenRequest| fold.request(&request.request_id).is_none();
+                let is_gone = |request: &OpenRequest| {
+                    let in_copy = (id, request.request_id.clone());
+                    fold.request(&request.request_id).is_none()
+                        || of_requests.of_copies.contains(&in_copy)
+                };
                 events.extend(dismissals(&session, is_gone)?);
             }
         }

@@ -8,6 +8,7 @@ mod deltas;
 mod dismissed;
 mod erase;
 mod erased_content;
+mod erased_requests;
 mod give_up;
 mod plan;
 mod retain;

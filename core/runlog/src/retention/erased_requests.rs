@@ -1,0 +1,97 @@
+//! The requests of chats that are erased, as copies went on with them.
+
+use std::collections::{BTreeSet, HashSet};
+
+use runlog_log::{Kind, Position, ReadOptions, Record};
+use runlog_model::{ChatEvent, ChatFold, SessionId, kinds};
+
+use crate::{ErrorKind, Result, Store, journal::follow::read_each, kernel::records::chat_stream};
+
+/// The requests of which copies have what is erased of them.
+#[derive(Default)]
+pub(super) struct ErasedRequests {
+    /// The steps with which copies went on: each has the space of the request, which the copy took over.
+    pub(super) steps: Vec<Position>,
+    /// The requests, as the copies have them.
+    pub(super) of_copies: HashSet<(SessionId, String)>,
+}
+
+impl Store {
+    /// What copies made of requests whose steps are among the records at these positions, which are about to be erased.
+    pub(super) async fn requests_of_erased(
+        &self,
+        copies: &BTreeSet<SessionId>,
+        erased: &BTreeSet<u64>,
+    ) -> Result<ErasedRequests> {
+        let mut found = ErasedRequests::default();
+        for id in copies {
+            let stream = chat_stream(*id);
+            if self.backend().stream(stream).await?.is_none() {
+                continue;
+            }
+            let shared = match self.chat_fold(*id).await {
+                // What can't be read stays, which the result says.
+                Err(error) if error.kind() == ErrorKind::Damaged => continue,
+                fold => fold?,
+            };
+            let (requests, mut steps) = requests_with_steps_at(&shared.read(), erased);
+            if requests.is_empty() {
+                continue;
+            }
+            let mut own = Vec::new();
+            let options = ReadOptions {
+                kinds: [
+                    kinds::CHAT_COPIED,
+                    kinds::STEP_SAVED,
+                    kinds::STEP_DIFF_SAVED,
+                    kinds::STEP_UPDATED,
+                ]
+                .map(Kind)
+                .to_vec(),
+                ..ReadOptions::default()
+            };
+            read_each(&**self.backend(), stream, options, &mut |record| {
+                match record.kind.0 {
+                    // What stands before was written to what it was copied from.
+                    kinds::CHAT_COPIED => own.clear(),
+                    _ if !record.redacted && is_of(record, &requests, &mut steps)? => {
+                        own.push(record.position);
+                    }
+                    _ => {}
+                }
+                Ok(())
+            })
+            .await?;
+            found.steps.extend(own);
+            let requests = requests.into_iter();
+            found
+                .of_copies
+                .extend(requests.map(|request| (*id, request)));
+        }
+        Ok(found)
+    }
+}
+
+/// The requests of a chat with a step that was saved at one of these positions, and all steps of theirs.
+fn requests_with_steps_at(
+    fold: &ChatFold,
+    positions: &BTreeSet<u64>,
+) -> (HashSet<String>, HashSet<String>) {
+    let at = fold.steps_after(0).filter(|(at, _)| positions.contains(at));
+    let requests: HashSet<String> = at.map(|(_, step)| step.request_id.clone()).collect();
+    let steps = requests.iter().flat_map(|id| fold.steps_of_request(id));
+    let steps = steps.map(|step| step.step_id.clone()).collect();
+    (requests, steps)
+}
+
+/// Whether a record saves or changes a step of these requests; their steps are given, and those found are added.
+fn is_of(record: &Record, requests: &HashSet<String>, steps: &mut HashSet<String>) -> Result<bool> {
+    let event = ChatEvent::decode(record.kind.0, &record.meta, &record.payload)?;
+    if let ChatEvent::StepUpdated { step_id, .. } = &event {
+        return Ok(steps.contains(step_id.as_str()));
+    }
+    let step = event.saved_step();
+    let of_them = step.filter(|step| requests.contains(&step.request_id));
+    steps.extend(of_them.map(|step| step.step_id.clone()));
+    Ok(of_them.is_some())
+}
