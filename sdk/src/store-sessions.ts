@@ -123,8 +123,8 @@ export abstract class StoreSessions {
    * however long the contexts are. Durable when it resolves.
    *
    * With `upToSequence` it is the session as it was at that event of its root's context, with `upToMessage` as it was when that
-   * message of its chat was saved, without messages that were deleted since, and with what was changed until the next one was saved or another
-   * request was begun. An answer comes with the steps and the end of its request, a user's message without the request that it began.
+   * message of its chat was saved, without messages that were deleted since, and with what was changed until one that isn't of its request was
+   * saved or another request was begun. An answer comes with the steps and the end of its request, a user's message without the request that it began.
    * Messages and steps have ids of their own in the copy. An `upToMessage` or `createdBy` that is there must be text: without it, more
    * would be copied, or for somebody else.
    *

@@ -566,6 +566,8 @@ export interface Erased {
   isGone: boolean;
   /** How many records were taken out of every read by this call. */
   records: number;
+  /** The users of whom no chat was found: their names are misspelt, they made none, or what they made was erased before. */
+  unknownUsers: string[];
 }
 
 /** A page of events. */

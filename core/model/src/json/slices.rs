@@ -10,7 +10,6 @@ use serde::de::{
 };
 use serde_json::value::RawValue;
 
-use super::RawJson;
 use crate::{Error, Result};
 
 /// The values of the fields of these names in a JSON object, `null`s too; of a repeated name, the last.
@@ -53,10 +52,10 @@ pub(crate) fn has_field(text: &str, name: &str) -> bool {
 /// byte for byte. `None` where the field is something else. Of a repeated name, the last counts.
 pub(crate) fn with_text_added(object: &str, name: &str, text: &str) -> Option<String> {
     let [value] = fields(object, [name]).ok()?;
-    let quoted = RawJson::string(text);
+    let quoted = serde_json::to_string(text).ok()?;
     let (at, added) = match value {
         Some(string) if string.starts_with('"') => {
-            let inner = &quoted.as_str()[1..quoted.as_str().len() - 1];
+            let inner = &quoted[1..quoted.len() - 1];
             (span(object, string).end - 1, Cow::Borrowed(inner))
         }
         Some(_) => return None,
@@ -66,7 +65,7 @@ pub(crate) fn with_text_added(object: &str, name: &str, text: &str) -> Option<St
                 true => "",
                 false => ",",
             };
-            let field = format!("{comma}{}:{quoted}", RawJson::string(name));
+            let field = format!("{comma}{}:{quoted}", serde_json::to_string(name).ok()?);
             (end, Cow::Owned(field))
         }
     };

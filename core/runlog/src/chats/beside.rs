@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use runlog_model::{ChatEvent, ChatMessage, SessionId, Updates, json::slices::string};
 
 use super::{
-    buffered::replaced,
+    buffered::{Extended, replaced},
     save_among::SavedAt,
     sizes::{CONTENT_BYTES_MAX, message_bytes},
     write::Of,
@@ -19,15 +19,6 @@ pub(super) struct Beside {
     pub(super) replaced: Vec<SavedAt>,
     /// The messages that they append text to.
     pub(super) extended: Vec<Extended>,
-}
-
-/// A message that text is appended to.
-#[derive(Clone)]
-pub(super) struct Extended {
-    /// As the request wrote it last.
-    pub(super) before: ChatMessage,
-    /// An upper bound of its size as JSON with the text.
-    pub(super) bytes: usize,
 }
 
 impl Beside {

@@ -2,7 +2,7 @@
 
 use runlog_model::{ChatEvent, ChatMessage, RawJson, Step, StepTexts, Updates};
 
-use super::{beside::Extended, sizes::step_bytes};
+use super::sizes::step_bytes;
 
 /// How much of a message or step is in the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,6 +34,15 @@ pub(super) struct BufferedMessage {
     /// The text that was appended to its content since.
     pub(super) appended: String,
     written: Written,
+}
+
+/// A message that text is appended to.
+#[derive(Clone)]
+pub(super) struct Extended {
+    /// As the request wrote it last.
+    pub(super) before: ChatMessage,
+    /// An upper bound of its size as JSON with the text.
+    pub(super) bytes: usize,
 }
 
 pub(super) struct BufferedStep {
