@@ -82,9 +82,9 @@ test("an answer that is flushed as it grows is there as far as it had come, and 
   const last = index.rows.position.length;
   const byMoment = await Promise.all(Array.from({ length: last }, (_, at) => shownOf(store, index, lane, at)));
   expect(new Set(byMoment.map((shown) => shown.at(-1)))).toEqual(
-    new Set([undefined, "user: Where to?", "assistant: To", "assistant · changed: To the", "assistant · changed: To the sea."]),
+    new Set([undefined, "user: Where to?", "assistant: To", "assistant: To the", "assistant: To the sea."]),
   );
-  expect((await shownOf(store, index, lane)).at(-1)).toBe("assistant · changed: To the sea.");
+  expect((await shownOf(store, index, lane)).at(-1)).toBe("assistant: To the sea.");
   await store.close();
 });
 

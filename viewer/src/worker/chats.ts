@@ -110,24 +110,26 @@ export function changesBy(family: Family, lane: Lane | undefined, row: number, m
 export async function saidAt(index: LogIndex, payloads: Payloads, row: number, lane: Lane | undefined, until = Infinity): Promise<unknown> {
   const json = (await payloads.at(index.rows.position.at(row)))?.json;
   if (index.rows.kind.at(row) !== Kind.ChatMessage || !isObject(json)) return json;
-  const changes = lane?.chat?.changes.get(entryOf(lane, row)) ?? [];
-  return chatMessage(await changed(index, payloads, json, changes.filter((change) => change <= until)));
+  return (await messageAt(index, payloads, row, json, lane, until)).message;
 }
 
-/** A message as its changes left it. One that was redacted changes nothing any more. */
-async function changed(index: LogIndex, payloads: Payloads, message: Json, changes: number[]): Promise<Json> {
+/** A message of a chat with the changes that it has in a lane up to a row, and whether any of them is more than text that was appended. One that was redacted changes nothing any more. */
+export async function messageAt(index: LogIndex, payloads: Payloads, row: number, message: Json, lane: Lane | undefined, until: number): Promise<{ message: unknown; isChanged: boolean }> {
+  const changes = lane?.chat?.changes.get(entryOf(lane, row)) ?? [];
   const now = { ...message };
-  for (const row of changes) {
-    const change = (await payloads.at(index.rows.position.at(row)))?.json;
+  let isChanged = false;
+  for (const at of changes.filter((change) => change <= until)) {
+    const change = (await payloads.at(index.rows.position.at(at)))?.json;
     if (!isObject(change) || !isObject(change["updates"])) continue;
     for (const [field, value] of Object.entries(change["updates"])) {
+      isChanged = true;
       if (value === null) delete now[field];
       else now[field] = value;
     }
     const { appended } = change;
     if (typeof appended === "string") now["props"] = withText(now["props"], appended);
   }
-  return now;
+  return { message: chatMessage(now), isChanged };
 }
 
 /** A message's properties with more text at the end of what it says. */

@@ -2,7 +2,7 @@
 
 import type { EventStatus, Outcome, Row } from "../protocol.js";
 import type { Answer } from "./answers.js";
-import { changesBy, saidAt } from "./chats.js";
+import { changesBy, messageAt } from "./chats.js";
 import { type Said, argumentsOf, beginning, besideResults, callsIn, eventText, isObject, oneLine, saidBy, shown, tellingArgument } from "./content.js";
 import type { Family } from "./family.js";
 import type { LogIndex } from "./index.js";
@@ -169,14 +169,15 @@ const ROLES: readonly TypeName[] = ["user", "assistant", "system"];
 /** A message of a chat, as its changes left it. */
 async function chatRow(row: Row, index: LogIndex, lane: Lane | undefined, payloads: Payloads): Promise<Row> {
   row.kind = "message";
-  row.gone = (await payloads.at(row.position)) === undefined;
-  if (row.gone || row.redacted) return row;
+  const saved = await payloads.at(row.position);
+  row.gone = saved === undefined;
+  if (!isObject(saved?.json) || row.redacted) return row;
   const until = Number(/@(\d+)$/.exec(row.part)?.[1] ?? -1);
-  const message = await saidAt(index, payloads, row.row, lane, until);
+  const { message, isChanged } = await messageAt(index, payloads, row.row, saved.json, lane, until);
   if (!isObject(message)) return row;
   const [role, type] = [shown(message["role"]), message["type"]];
   row.type = ROLES.find((known) => known === role) ?? "chat";
-  row.label = [role, type === "text" ? "" : shown(type), until < 0 ? "" : "changed"].filter((word) => word !== "").join(" · ");
+  row.label = [role, type === "text" ? "" : shown(type), isChanged ? "changed" : ""].filter((word) => word !== "").join(" · ");
   const said = saidBy(message);
   return asSaid(row, said, said.text);
 }
