@@ -119,7 +119,8 @@ export interface Page<T> {
 
 /**
  * One page of a list where it is awaited; the items of this page and all that follow where it is iterated over. Of the pages, one is
- * in memory at a time.
+ * in memory at a time. The first page is asked for at once; what refuses it is thrown where the list is awaited or iterated over, and one
+ * that is neither is no error.
  *
  * @example
  * ```ts
@@ -137,7 +138,18 @@ export function listing<T, O extends { cursor?: string | undefined }, P extends 
   read: (options: O) => Promise<P>,
   options: O,
 ): Listing<T, P> {
-  const first = (async () => await read(options))();
+  const ask = async (): Promise<P> => {
+    try {
+      return await read(options);
+    } catch (cause) {
+      // Who iterates over it may come to that later, and is told then. Not before it fails: a second one that waits would take
+      // the first from the error's stack.
+      await undefined;
+      first.catch(() => {});
+      throw cause;
+    }
+  };
+  const first = ask();
   const asked = copyOf(options);
   const all = new Pages<T>(() => pagesAfter(first, (cursor) => read({ ...asked, cursor })));
   return Object.assign(first, {

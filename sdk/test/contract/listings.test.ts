@@ -73,4 +73,17 @@ describe.each(places)("lists $name", ({ fresh }) => {
     };
     await failure(iterated(), "not_found");
   });
+
+  test("a list that is refused and iterated over later says so there", async () => {
+    const store = await fresh();
+    const listed = [store.chats.listMessages("none"), store.chats.searchMessages({ text: "x", visibleTo: undefined as never }), store.runs.list(null as never)];
+    // Long enough for what nobody handles to be told.
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    for (const [at, code] of (["not_found", "invalid_input", "invalid_input"] as const).entries()) {
+      const iterated = async () => {
+        for await (const _ of listed[at] as AsyncIterable<unknown>) throw new Error("there is none");
+      };
+      await failure(iterated(), code);
+    }
+  });
 });
