@@ -1,3 +1,4 @@
+import { classOf, readable } from "./checks.js";
 import { abortedError } from "./error.js";
 
 /**
@@ -138,9 +139,11 @@ export function listing<T, O extends { cursor?: string | undefined }, P extends 
   read: (options: O) => Promise<P>,
   options: O,
 ): Listing<T, P> {
+  let asked: O;
   const ask = async (): Promise<P> => {
     try {
-      return await read(options);
+      asked = readable("the options", () => copyOf(options));
+      return await read(asked);
     } catch (cause) {
       // Who iterates over it may come to that later, and is told then. Not before it fails: a second one that waits would take
       // the first from the error's stack.
@@ -150,7 +153,6 @@ export function listing<T, O extends { cursor?: string | undefined }, P extends 
     }
   };
   const first = ask();
-  const asked = copyOf(options);
   const all = new Pages<T>(() => pagesAfter(first, (cursor) => read({ ...asked, cursor })));
   return Object.assign(first, {
     [Symbol.asyncIterator]: () => all[Symbol.asyncIterator](),
@@ -158,13 +160,20 @@ export function listing<T, O extends { cursor?: string | undefined }, P extends 
   });
 }
 
-/** The filters as they are now, to which the cursors belong. What can't be read is refused with the first page. */
-function copyOf<O extends object>(options: O): O {
-  try {
-    return { ...options };
-  } catch {
-    return options;
-  }
+/**
+ * The filters as they are now, to which the cursors belong, with the lists and objects in them, each read once. What is no object
+ * with fields, or has a form of its own, is as it was given: it is refused where it is looked at.
+ */
+function copyOf<V>(value: V, within: readonly unknown[] = []): V {
+  if (typeof value !== "object" || value === null || within.includes(value)) return value;
+  const inside = [...within, value];
+  if (Array.isArray(value)) return Array.from(value, (item: unknown) => copyOf(item, inside)) as V;
+  if (value instanceof Error || classOf(value) !== "Object" || "toJSON" in value) return value;
+  const fields = Object.entries({ ...value }).map(([name, field]) => [name, copyOf(field, inside)]);
+  const copy = Object.fromEntries(fields) as V & object;
+  // A class whose getters would be left out is refused, too.
+  const prototype = Object.getPrototypeOf(value) as object | null;
+  return prototype === Object.prototype ? copy : (Object.setPrototypeOf(copy, prototype) as V);
 }
 
 async function* pagesAfter<T>(first: Promise<Page<T>>, read: (cursor: string) => Promise<Page<T>>): AsyncGenerator<T[], void, undefined> {

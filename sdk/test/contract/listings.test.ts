@@ -86,4 +86,34 @@ describe.each(places)("lists $name", ({ fresh }) => {
       await failure(iterated(), code);
     }
   });
+
+  test("a list goes on with the filters that it was given, whatever becomes of them", async () => {
+    const store = await fresh();
+    for (let at = 0; at < 4; at++) await store.chats.create({ assistantId: "a", createdBy: "bob", teamId: "sales", share: "team" });
+    const teams = ["sales"];
+    const ids: string[] = [];
+    for await (const { chatId } of store.chats.list({ visibleTo: "ann", teams, pageSize: 2 })) {
+      ids.push(chatId);
+      teams.push("dev");
+    }
+    expect(ids).toHaveLength(4);
+  });
+
+  test("the filters of a list are read once, and those that can't be are refused where it is awaited", async () => {
+    const store = await fresh();
+    for (let at = 0; at < 3; at++) await store.createSession({ title: `session ${at}` });
+    let reads = 0;
+    const counting = { get limit() { return ++reads; } };
+    expect((await store.listSessions(counting)).items).toHaveLength(1);
+    expect(reads).toBe(1);
+    const fails = { get limit(): number { throw new Error("on purpose"); } };
+    expect((await failure(store.listSessions(fails), "invalid_input")).message).toBe("the options can't be read: on purpose");
+    class Options {
+      get limit() { return 1; }
+    }
+    expect((await failure(store.listSessions(new Options()), "invalid_input")).message).toMatch(/has `limit` from its class/);
+    const cyclic: Record<string, unknown> = {};
+    cyclic["status"] = [cyclic];
+    await failure(store.listSessions(cyclic), "invalid_input");
+  });
 });
