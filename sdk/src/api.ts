@@ -12,7 +12,7 @@ export type { StoreSessions } from "./store-sessions.js";
 export type { ArchiveSource, ByteReader, ByteStream, BytesRead, ImportOptions, ImportPiecesOptions, OwnBytes, StreamedBytes } from "./archives.js";
 export type { LogOptions, SharedStore } from "./store-types.js";
 export type { ProgressOptions } from "./progress.js";
-export type { CopiedSession, Session, SessionChanges, StartedSession } from "./sessions.js";
+export type { CopiedSession, CopySession, Session, SessionChanges, StartedSession } from "./sessions.js";
 export type {
   ContextChange,
   ContextDeleted,
@@ -85,8 +85,8 @@ export type { Chats } from "./chats.js";
 export type { NewRequest, RequestOptions, SaveMessagesOptions, UserMessage } from "./new-request.js";
 export type { Resumption } from "./resumption.js";
 export type { RequestBuffer, RequestEnd, RequestFailed, Space } from "./request.js";
-export type { ChatList, NewChat, NewChatMessage, NewStep, ResumeChatOptions } from "./chat-types.js";
-export type { Updates } from "./updates.js";
+export type { ChatFilter, ChatList, NewChat, NewChatMessage, NewStep, ResumeChatOptions, SearchMessages } from "./chat-types.js";
+export type { Sure, Updates } from "./updates.js";
 export type {
   AgentDefinition,
   AgentInstance,
@@ -97,7 +97,6 @@ export type {
   Backup,
   BackupOptions,
   Chat,
-  ChatFilter,
   ChatMessage,
   ChatOrder,
   ChatRequest,
@@ -110,7 +109,6 @@ export type {
   CompactScope,
   ContextEventType,
   CopiedInstance,
-  CopySession,
   DanglingToolCall,
   DelegateOptions,
   Durability,
@@ -134,7 +132,6 @@ export type {
   ListSessions,
   ListMessages,
   ListRequests,
-  SearchMessages,
   ListSteps,
   ListToolCalls,
   LostRecords,

@@ -2,12 +2,15 @@ import { fieldsOf } from "./checks.js";
 import { invalid } from "./error.js";
 import type {
   Chat,
+  ChatFilter as GivenFilter,
   ChatList as ToldList,
   NewChat as GivenChat,
   NewChatMessage as GivenMessage,
   NewStep as GivenStep,
+  SearchMessages as GivenSearch,
 } from "./generated/types.js";
 import type { Page } from "./pages.js";
+import type { Sure } from "./updates.js";
 
 /** A chat to make. What is left out is given by the store; a `chatId` that is a UUID becomes the session's id. */
 export type NewChat = Omit<GivenChat, "id" | "lastMessageAtMs" | "updatedAtMs">;
@@ -20,6 +23,15 @@ export type NewStep = Omit<GivenStep, "id" | "updatedAtMs" | "chatId"> & {
   /** The chat it is in. */
   chatId: string;
 };
+
+/**
+ * Which chats to list, and which page of them. A user or a tenant that isn't known is left out only where everybody's chats are meant:
+ * `undefined` is refused.
+ */
+export interface ChatFilter extends Sure<GivenFilter, "visibleTo" | "userId" | "tenantId"> {}
+
+/** What messages to look for, in which chats. A user or a tenant that is `undefined` is refused, as in {@link ChatFilter}. */
+export interface SearchMessages extends Sure<GivenSearch, "visibleTo" | "userId" | "tenantId"> {}
 
 /** One page of chats, and how many there are. */
 export type ChatList = Page<Chat> &

@@ -1,10 +1,9 @@
-import { type ChatList, type NewChat, type NewChatMessage, type NewStep, type ResumeChatOptions, chatListOf, checkUsers } from "./chat-types.js";
+import { type ChatFilter, type ChatList, type NewChat, type NewChatMessage, type NewStep, type ResumeChatOptions, type SearchMessages, chatListOf, checkUsers } from "./chat-types.js";
 import { fieldsOf, listOf, objectOf, optionsOf } from "./checks.js";
 import { invalid, withKnownFields } from "./error.js";
 import type { StoreCalls } from "./generated/calls.js";
 import type {
   Chat,
-  ChatFilter,
   ChatMessage,
   ChatRequest,
   ImportReport,
@@ -12,7 +11,6 @@ import type {
   ListRequests,
   ListSteps,
   MessageFilter,
-  SearchMessages,
   Step,
   UnfinishedRequest,
 } from "./generated/types.js";
@@ -252,7 +250,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when no chat has the message; `ambiguous` when several have;
    * `invalid_input`, `too_large` for a field that is refused.
    */
-  async updateMessage(messageId: string, updates: Updates<ChatMessage, "messageId" | "chatId" | "id">): Promise<ChatMessage> {
+  async updateMessage(messageId: string, updates: Updates<ChatMessage, "messageId" | "chatId" | "id" | "createdAtMs" | "updatedAtMs">): Promise<ChatMessage> {
     return await this.#handle.value("updateMessage", { messageId, updates });
   }
 
@@ -281,7 +279,7 @@ export class Chats {
    * @throws {@link RunlogError} `not_found` when no chat has the step; `ambiguous` when several have; `invalid_input`,
    * `too_large` for a field that is refused.
    */
-  async updateStep(stepId: string, updates: Updates<Step>): Promise<Step> {
+  async updateStep(stepId: string, updates: Updates<Step, "stepId" | "chatId" | "id" | "createdAtMs" | "updatedAtMs">): Promise<Step> {
     return await this.#handle.value("updateStep", { stepId, updates });
   }
 

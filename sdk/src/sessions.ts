@@ -1,11 +1,15 @@
 import type { StoreCalls } from "./generated/calls.js";
-import type { AgentInstance, CopiedSession as ToldCopy, Session as ToldSession } from "./generated/types.js";
+import type { AgentInstance, CopiedSession as ToldCopy, CopySession as GivenCopy, Session as ToldSession } from "./generated/types.js";
+import type { Sure } from "./updates.js";
 
 /** One conversation or task, with the agent instances that worked on it. */
 export type Session = Omit<ToldSession, "chat">;
 
 /** New values for some fields of a session; what is left out stays as it was. */
 export type SessionChanges = Omit<StoreCalls["updateSession"]["args"], "id">;
+
+/** How a session is copied. A message or a user that is `undefined` is refused: without it, more would be copied, or for somebody else. */
+export interface CopySession extends Sure<GivenCopy, "upToMessage" | "createdBy"> {}
 
 /** A copy of a session. */
 export type CopiedSession = Omit<ToldCopy, "session"> & {

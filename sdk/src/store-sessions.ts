@@ -1,10 +1,10 @@
 import { fieldsOf, objectOf, shown, withOptions } from "./checks.js";
 import { invalid, withKnownFields } from "./error.js";
 import type { StoreCalls } from "./generated/calls.js";
-import type { AgentInstance, CopySession, ListSessions, NewInstance, NewSession } from "./generated/types.js";
+import type { AgentInstance, ListSessions, NewInstance, NewSession } from "./generated/types.js";
 import type { Handle } from "./handle.js";
 import { type Listing, listing } from "./pages.js";
-import { type CopiedSession, type Session, type SessionChanges, type StartedSession, sessionOf } from "./sessions.js";
+import { type CopiedSession, type CopySession, type Session, type SessionChanges, type StartedSession, sessionOf } from "./sessions.js";
 
 /** The sessions of a {@link Store}, and the instances of agents in them. */
 export abstract class StoreSessions {

@@ -9,3 +9,11 @@ type KnownField<T> = keyof { [Field in keyof T as string extends Field ? never :
  * @typeParam Fixed - Its fields that never change.
  */
 export type Updates<T, Fixed extends PropertyKey = never> = { [Field in Exclude<KnownField<T>, Fixed>]?: T[Field] | null | undefined };
+
+/**
+ * Options of which some, where they are there, say something: left out, something else would be done, which `undefined` doesn't ask for.
+ *
+ * @typeParam T - The options.
+ * @typeParam Names - Those that aren't `undefined`.
+ */
+export type Sure<T, Names extends keyof T> = Omit<T, Names> & { [Name in keyof Pick<T, Names>]: Exclude<T[Name], undefined> };

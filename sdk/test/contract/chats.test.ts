@@ -26,8 +26,8 @@ describe.each(places)("chats $name", ({ fresh }) => {
     const { chats } = await fresh();
     await chats.create({ assistantId: "travel", createdBy: "ann" });
     const login = {} as { user?: string };
-    expect((await failure(chats.list({ visibleTo: login.user }), "invalid_input")).message).toContain("everybody's chats");
-    await failure(chats.list({ userId: undefined }), "invalid_input");
+    expect((await failure(chats.list({ visibleTo: login.user as string }), "invalid_input")).message).toContain("everybody's chats");
+    await failure(chats.list({ userId: undefined as never }), "invalid_input");
     await failure(chats.list({ userId: null as never }), "invalid_input");
     expect((await chats.list({})).items).toHaveLength(1);
     expect((await chats.list({ visibleTo: "eve" })).items).toHaveLength(0);
@@ -83,7 +83,7 @@ describe.each(places)("chats $name", ({ fresh }) => {
     expect([first.items.length, first.next === undefined]).toEqual([2, false]);
     expect(await found({ text: "oslo", limit: 2, cursor: first.next })).toEqual([[ann, "Oslo?"]]);
     const { user } = {} as { user?: string };
-    expect((await failure(chats.searchMessages({ text: "oslo", visibleTo: user }), "invalid_input")).message).toContain("everybody's messages");
+    expect((await failure(chats.searchMessages({ text: "oslo", visibleTo: user as string }), "invalid_input")).message).toContain("everybody's messages");
     await failure(chats.searchMessages({ text: "" }), "invalid_input");
     await failure(chats.searchMessages({ text: "oslo", cursor: "x" }), "invalid_input");
   });

@@ -66,7 +66,7 @@ describe.each(places)("lists $name", ({ fresh }) => {
     await failure(store.listSessions({ limit: 0 }), "invalid_input");
     await failure(store.listSessions({ limit: 0 }).toArray(), "invalid_input");
     await failure(store.runs.children("no run").toArray(), "invalid_input");
-    await failure(store.chats.list({ visibleTo: undefined }).toArray(), "invalid_input");
+    await failure(store.chats.list({ visibleTo: undefined as never }).toArray(), "invalid_input");
     await failure(store.chats.list(null as never), "invalid_input");
     const iterated = async () => {
       for await (const _ of store.chats.listMessages("none")) throw new Error("there is none");

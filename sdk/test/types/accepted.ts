@@ -105,13 +105,13 @@ type Nothing<Found extends never> = Found;
 
 /** Every class and function of the package that takes options. */
 export type NoneMissed = [
-  Nothing<MissedIn<Store>>,
+  // Without these something else would be read or written: as `undefined` they are refused, where the compiler looks at it and at run time.
+  Nothing<Exclude<MissedIn<Store>, "upToMessage" | "createdBy">>,
   Nothing<MissedIn<Runs>>,
   Nothing<MissedIn<RunRecorder>>,
   Nothing<MissedIn<Context>>,
   Nothing<MissedIn<Contexts>>,
-  // Without these something else would be written: as `undefined` they are refused, where the compiler looks at it and at run time.
-  Nothing<Exclude<MissedIn<Chats>, "after" | "replaces">>,
+  Nothing<Exclude<MissedIn<Chats>, "after" | "replaces" | "visibleTo" | "userId" | "tenantId">>,
   Nothing<MissedIn<Resumption>>,
   Nothing<MissedIn<RequestBuffer>>,
   Nothing<MissedIn<Flows>>,

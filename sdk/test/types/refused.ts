@@ -71,6 +71,45 @@ export async function steps({ chats }: Store): Promise<void> {
   await chats.updateStep("s", { status: "done" });
 }
 
+/** What of a message or a step never changes, or is kept by the store, is in no update. */
+export async function fixed({ chats }: Store): Promise<void> {
+  // @ts-expect-error a step's id stays
+  await chats.updateStep("s", { stepId: "t" });
+  // @ts-expect-error a step stays in its chat
+  await chats.updateStep("s", { chatId: "c" });
+  // @ts-expect-error a step's place in the log stays
+  await chats.updateStep("s", { id: 7 });
+  // @ts-expect-error when a step was made stays
+  await chats.updateStep("s", { createdAtMs: 5 });
+  // @ts-expect-error when a step was last changed is the store's to say
+  await chats.updateStep("s", { updatedAtMs: 5 });
+  // @ts-expect-error when a message was made stays
+  await chats.updateMessage("m", { createdAtMs: 5 });
+  // @ts-expect-error when a message was last changed is the store's to say
+  await chats.updateMessage("m", { updatedAtMs: 5 });
+}
+
+/** Whoever doesn't know of whom chats are asked for doesn't get everybody's. */
+export async function ofWhom(store: Store, known?: string): Promise<void> {
+  const { chats } = store;
+  // @ts-expect-error who may see the chats is known
+  await chats.list({ visibleTo: known });
+  // @ts-expect-error who made the chats is known
+  await chats.list({ userId: known });
+  // @ts-expect-error whose tenant it is, is known
+  await chats.list({ tenantId: known });
+  // @ts-expect-error who may see the messages is known
+  await chats.searchMessages({ text: "x", visibleTo: known });
+  // @ts-expect-error who made the chats is known
+  await chats.searchMessages({ text: "x", userId: known });
+  // @ts-expect-error whose tenant it is, is known
+  await chats.searchMessages({ text: "x", tenantId: known });
+  // @ts-expect-error the last message to copy is known
+  await store.copySession("s", { upToMessage: known });
+  // @ts-expect-error whose the copy is, is known
+  await store.copySession("s", { createdBy: known });
+}
+
 /** Known fields of an agent have their types. */
 export async function agents({ agents }: Store): Promise<void> {
   // @ts-expect-error steps are counted
