@@ -82,7 +82,7 @@ export type { FlowRun, Flows, ResumedFlow } from "./flows.js";
 export type { Playback } from "./playback.js";
 export type * from "./flow-types.js";
 export type { Chats } from "./chats.js";
-export type { NewRequest, RequestOptions, SaveMessagesOptions, UserMessage } from "./new-request.js";
+export type { NewRequest, RequestOptions, SaveMessagesOptions, UserMessage, WithRequestOptions } from "./new-request.js";
 export type { Resumption } from "./resumption.js";
 export type { RequestBuffer, RequestEnd, RequestFailed, Space } from "./request.js";
 export type { ChatFilter, ChatList, NewChat, NewChatMessage, NewStep, ResumeChatOptions, SearchMessages } from "./chat-types.js";

@@ -1,6 +1,6 @@
 import { type ChatFilter, type ChatList, type NewChat, type NewChatMessage, type NewStep, type ResumeChatOptions, type SearchMessages, chatListOf, checkUsers } from "./chat-types.js";
 import { fieldsOf, listOf, objectOf, optionsOf } from "./checks.js";
-import { invalid, withKnownFields } from "./error.js";
+import { invalid, throwIfAborted, withKnownFields } from "./error.js";
 import type { StoreCalls } from "./generated/calls.js";
 import type {
   Chat,
@@ -18,7 +18,7 @@ import { followChat } from "./follow-chat.js";
 import type { Handle } from "./handle.js";
 import type { RawJson } from "./json.js";
 import { parseList } from "./long-lists.js";
-import { type NewRequest, type SaveMessagesOptions, guarded } from "./new-request.js";
+import { type NewRequest, type SaveMessagesOptions, type WithRequestOptions, guarded } from "./new-request.js";
 import { type Listing, type Pages, listing } from "./pages.js";
 import { type RequestBuffer, requestOf } from "./request.js";
 import { Resumption } from "./resumption.js";
@@ -382,10 +382,11 @@ export class Chats {
 
   /**
    * Does the work of a request, and ends it as the work ended: `completed` when it returns, `interrupted` when it was stopped (it throws
-   * an `AbortError`), `failed` with the error when it throws anything else; what it throws is thrown on. A request that the work has ended itself is left as it is. A message whose id is taken by
-   * then is written with a fresh one.
+   * an `AbortError`, or anything once the `signal` of the options is aborted), `failed` with the error when it throws anything else, such as the
+   * `TimeoutError` of a signal that isn't given here; what it throws is thrown on. A request that the work has ended itself is left as it is.
+   * A message whose id is taken by then is written with a fresh one.
    *
-   * @throws {@link RunlogError} as {@link beginRequest} and {@link RequestBuffer.finish}; whatever the work throws.
+   * @throws {@link RunlogError} as {@link beginRequest} and {@link RequestBuffer.finish}; `aborted` when the signal is before it begins; whatever the work throws.
    *
    * @example
    * ```ts
@@ -399,9 +400,11 @@ export class Chats {
    * });
    * ```
    */
-  async withRequest<T>(chatId: string, request: NewRequest, work: (request: RequestBuffer) => T | Promise<T>): Promise<T> {
+  async withRequest<T>(chatId: string, request: NewRequest, work: (request: RequestBuffer) => T | Promise<T>, options: WithRequestOptions = {}): Promise<T> {
     if (typeof work !== "function") throw invalid("the work of a request is a function that is given the request");
-    return await workOn(await this.beginRequest(chatId, request), work);
+    const { signal } = optionsOf(options, ["signal"]);
+    throwIfAborted(signal);
+    return await workOn(await this.beginRequest(chatId, request), work, signal);
   }
 
   /**

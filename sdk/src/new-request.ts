@@ -68,6 +68,27 @@ export type NewRequest = RequestOptions &
       }
   );
 
+/**
+ * How the work of a request is stopped.
+ *
+ * @example
+ * ```ts
+ * const stop = new AbortController();
+ * const { signal } = stop;
+ * button.addEventListener("click", () => stop.abort("the user pressed Stop"));
+ * await store.chats.withRequest(chat.chatId, asked, async (request) => {
+ *   await request.send({ role: "assistant", type: "text", props: { content: await model({ signal }) } });
+ * }, { signal });
+ * ```
+ */
+export interface WithRequestOptions {
+  /**
+   * The signal that stops the work, which is to heed it. What the work throws once it is aborted, whatever that is, interrupts the request
+   * and is no failure. Aborted before, the request isn't begun.
+   */
+  signal?: AbortSignal | undefined;
+}
+
 /** What saving messages depends on. */
 export interface SaveMessagesOptions {
   /** The id of the message that must be the chat's last one, `null` where there must be none; left out, whatever there is. */

@@ -222,6 +222,51 @@ describe.each(places)("chats $name", ({ fresh }) => {
     };
     expect(await ended(new DOMException("The user stopped it.", "AbortError"))).toBe("interrupted");
     expect(await ended(new Error("model down"))).toBe("failed");
+    expect(await ended(new DOMException("The operation timed out.", "TimeoutError"))).toBe("failed");
+  });
+
+  test("a request whose signal was aborted is interrupted, whatever its work throws, and is not begun after that", async () => {
+    const { chats } = await fresh();
+    const { chatId } = await chats.create({ assistantId: "travel" });
+    const asked = { assistantId: "travel", message: { type: "text", props: { content: "Oslo?" } } };
+    const ended = async (thrown: unknown, stop: (controller: AbortController) => void) => {
+      let id = "";
+      const controller = new AbortController();
+      const { signal } = controller;
+      const work = chats.withRequest(
+        chatId,
+        asked,
+        async (request) => {
+          id = request.requestId;
+          await request.startStep("llm", {});
+          stop(controller);
+          throw thrown;
+        },
+        { signal },
+      );
+      expect(await work.catch((error: unknown) => error)).toBe(thrown);
+      const { status, error } = (await chats.getRequest(id)) ?? {};
+      return [status, error];
+    };
+    const stopped = ["interrupted", undefined];
+    expect(await ended("user stop", (controller) => controller.abort("user stop"))).toEqual(stopped);
+    const late = new DOMException("The operation timed out.", "TimeoutError");
+    expect(await ended(late, (controller) => controller.abort(late))).toEqual(stopped);
+    expect(await ended(undefined, (controller) => controller.abort(null))).toEqual(stopped);
+    expect(await ended("user stop", () => {})).toEqual(["failed", "user stop"]);
+    expect(await ended(late, () => {})).toEqual(["failed", "The operation timed out."]);
+
+    const after = new AbortController();
+    expect(await chats.withRequest(chatId, asked, () => (after.abort(), "said"), { signal: after.signal })).toBe("said");
+    expect((await chats.getRequests(chatId)).at(-1)?.status).toBe("completed");
+
+    const count = await chats.countMessages(chatId);
+    const work = () => { throw new Error("it began"); };
+    expect((await failure(chats.withRequest(chatId, asked, work, { signal: AbortSignal.abort("user stop") }), "aborted")).cause).toBe("user stop");
+    await failure(chats.withRequest(chatId, asked, work, { signal: "x" as never }), "invalid_input");
+    await failure(chats.withRequest(chatId, asked, work, { signl: after.signal } as object), "invalid_input");
+    await failure(chats.withRequest(chatId, asked, work, null as never), "invalid_input");
+    expect(await chats.countMessages(chatId)).toBe(count);
   });
 
   test("a chat is copied up to any of its messages, without an agent", async () => {

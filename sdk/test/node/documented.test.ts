@@ -284,6 +284,20 @@ const TRIALS: Record<string, Trial> = {
     after: "console.log(answer, (await store.chats.getMessages(chat.chatId)).length);",
     says: "By train? 2\n",
   },
+  "new-request.ts: WithRequestOptions": {
+    before: `
+      const chat = await store.chats.create({ assistantId: "travel" });
+      const asked = { assistantId: "travel", requestId: "req_1", message: { type: "text", props: { content: "Oslo, please." } } };
+      const button = new EventTarget();
+      const model = async ({ signal }: { signal: AbortSignal }) => {
+        button.dispatchEvent(new Event("click"));
+        signal.throwIfAborted();
+        return "By train?";
+      };
+      process.on("uncaughtException", async (thrown) => console.log(thrown, (await store.chats.getRequest("req_1"))?.status));
+    `,
+    says: "the user pressed Stop interrupted\n",
+  },
   "resumption.ts: Resumption": {
     before: `
       const chat = await store.chats.create({ assistantId: "travel" });
