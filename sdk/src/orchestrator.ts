@@ -36,7 +36,7 @@ interface Work {
   context: RunContext;
   /** Tells the function to stop. */
   stop: AbortController;
-  /** Ends the watching for that. */
+  /** Ends the watching for that, and the waiting for commands. */
   watching: AbortController;
 }
 
@@ -96,8 +96,9 @@ export class Orchestrator implements AsyncDisposable {
   #begin(execution: Execution, run: number): void {
     const handle = new Handle<RunContextCalls>(this.#handle.channel, run, "the agent's context");
     const stop = new AbortController();
-    const context = new RunContext(handle, execution, stop.signal, (waiting) => this.untilClosed(waiting));
-    const work = { handle, context, stop, watching: new AbortController() };
+    const watching = new AbortController();
+    const context = new RunContext(handle, execution, stop.signal, watching.signal, (waiting) => this.untilClosed(waiting));
+    const work = { handle, context, stop, watching };
     this.#atWork.add(work);
     void this.#execute(work).then((isOver) => {
       if (isOver) this.#atWork.delete(work);

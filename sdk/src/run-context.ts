@@ -1,6 +1,6 @@
 import type { Execution } from "./binding.js";
 import { fieldsOf, optionsOf, readable, withOptions } from "./checks.js";
-import { withKnownFields } from "./error.js";
+import { RunlogError, throwIfAborted, withKnownFields } from "./error.js";
 import { type Message, unpackMessages } from "./context-types.js";
 import type { AgentEventBase, OwnAgentEvent, ReceivedCommand, RunSnapshot, RuntimeEvent } from "./flow-types.js";
 import type { RunContextCalls } from "./generated/calls.js";
@@ -18,6 +18,7 @@ import { RawJson, jsonBytes, jsonList, wellFormedBytes } from "./json.js";
 import { parseList } from "./long-lists.js";
 import { Space } from "./request.js";
 import { RunWriter } from "./run-writer.js";
+import { whenAborted } from "./signals.js";
 import { type SpawnOptions, Spawned, givenSpawns } from "./spawned.js";
 
 /**
@@ -49,6 +50,8 @@ export class RunContext extends RunWriter {
   /** What it shares with the run that spawned it, and with those it spawns; written down with its next message. */
   readonly space: Space;
   readonly #handle: Handle<RunContextCalls>;
+  /** Aborted when the function has returned. */
+  readonly #over: AbortSignal;
   readonly #untilClosed: <T>(waiting: Promise<T>) => Promise<T>;
 
   /** @internal */
@@ -56,10 +59,12 @@ export class RunContext extends RunWriter {
     handle: Handle<RunContextCalls>,
     work: Execution,
     signal: AbortSignal,
+    over: AbortSignal,
     untilClosed: <T>(waiting: Promise<T>) => Promise<T>,
   ) {
     super(handle);
     this.#handle = handle;
+    this.#over = over;
     this.#untilClosed = untilClosed;
     this.run = work.run;
     this.runId = this.run.id;
@@ -156,14 +161,27 @@ export class RunContext extends RunWriter {
   }
 
   /**
-   * The next command that was sent to it, once there is one. Waiting for it keeps no Node process alive.
+   * The next command that was sent to it, once there is one. It may come from another process, so waiting keeps a Node process alive:
+   * until the signal is aborted, the function has returned, or the orchestrator or the store is closed.
    *
-   * @throws {@link RunlogError} `aborted` when the signal is: the run's own, unless another is given.
+   * @throws {@link RunlogError} `aborted` when the signal is: the run's own, unless another is given; `closed` when the function has returned,
+   * or the orchestrator or the store is closed.
    */
   async nextCommand(options: { signal?: AbortSignal | undefined } = {}): Promise<ReceivedCommand> {
     const { signal = this.signal } = optionsOf(options, ["signal"]);
-    const waiting = this.#handle.value("nextCommand", undefined, undefined, { signal, idle: true });
-    return await this.#untilClosed(waiting);
+    throwIfAborted(signal);
+    // Also given up when the function has returned, or the orchestrator is closed: no command comes any more, and no process is kept.
+    const stop = new AbortController();
+    const forget = [signal, this.#over].map((ends) => whenAborted(ends, () => stop.abort(ends.reason)));
+    try {
+      return await this.#untilClosed(this.#handle.value("nextCommand", undefined, undefined, { signal: stop.signal }));
+    } catch (cause) {
+      if (this.#over.aborted && !signal.aborted) throw new RunlogError("closed", "the agent's function has returned, and its context is closed", { cause });
+      throw cause;
+    } finally {
+      for (const one of forget) one();
+      stop.abort();
+    }
   }
 
   /** The next command that waits, if there is one. */

@@ -49,6 +49,16 @@ describe.each(LASTS)("a process that nothing else keeps alive, whose agents awai
 });
 
 test("a process that waits for a command of a flow stays until the signal is aborted", async () => {
-  const ended = await run("commands.mjs", [await freshFolder()]);
+  const ended = await run("commands.mjs", [await freshFolder(), "flow"]);
   expect(ended).toEqual({ code: 0, signal: null, stdout: "undefined\n", stderr: "" });
+});
+
+test.each([
+  ["its signal", "completed aborted\n"],
+  ["a cancellation", "cancelled undefined\n"],
+  ["its end", "completed it has returned\nclosed\n"],
+  ["its orchestrator", "closed undefined\ntold: closed\n"],
+])("a process whose agent waits for a command stays until %s ends that, and no longer", async (what, says) => {
+  const ended = await run("commands.mjs", [await freshFolder(), what]);
+  expect({ ...ended, stdout: ended.stdout.split("\n").sort() }).toEqual({ code: 0, signal: null, stdout: says.split("\n").sort(), stderr: "" });
 });

@@ -25,10 +25,7 @@ if (how === "flow") {
   const orchestrator = await store.orchestrator({ agents: { worker } });
   const run = await orchestrator.start({ agentName: "worker", task: "x" });
   console.log(run.runId);
-  // Who waits for commands alone doesn't keep the process.
-  const alive = setInterval(() => {}, 1_000);
   const { status } = await run.wait();
-  clearInterval(alive);
   console.log(status);
 }
 await store.close();
