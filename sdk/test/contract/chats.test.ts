@@ -22,6 +22,21 @@ describe.each(places)("chats $name", ({ fresh }) => {
     expect(await chats.countMessages("chat_1")).toBe(0);
   });
 
+  test("a field that isn't known is kept with a chat, a message and a step, and refused beside a request's message", async () => {
+    const { chats } = await fresh();
+    const own: object = { colour: "blue" };
+    expect(await chats.create({ chatId: "c", assistantId: "a", ...own })).toMatchObject(own);
+    expect(await chats.update("c", { ...own, title: "Sea", ...{ stars: 5 } })).toMatchObject({ colour: "blue", stars: 5 });
+    await chats.saveMessages("c", [{ messageId: "m1", ...text("Oslo?"), ...own }]);
+    const asked = { messageId: "m2", type: "text", props: {} };
+    await (await chats.beginRequest("c", { assistantId: "a", message: { ...asked, ...own } })).close();
+    expect(await chats.getMessages("c")).toMatchObject([own, own]);
+    expect(await chats.updateMessage("m1", { colour: null } as object)).not.toHaveProperty("colour");
+    const step = { chatId: "c", requestId: "r", assistantId: "a", stackId: "s", type: "llm", status: "running" } as const;
+    expect(await chats.saveSteps([{ ...step, ...own }])).toMatchObject([own]);
+    await failure(chats.beginRequest("c", { assistantId: "a", message: asked, ...own }), "invalid_input");
+  });
+
   test("whom chats are listed for is not left open by a value that isn't there", async () => {
     const { chats } = await fresh();
     await chats.create({ assistantId: "travel", createdBy: "ann" });

@@ -36,6 +36,22 @@ export async function otherFields({ agents, chats }: Store): Promise<unknown[]> 
   const [step] = await chats.saveSteps([{ ...node, type: "llm", status: "running", stackDepth: 0, ...{ model: "m" } }]);
   const agent: AgentDefinition = await agents.put({ name: "a", maxSteps: 5, ...{ team: ["b"] } });
   await chats.update("c", { title: null, ...{ colour: null } });
+  const wider = { assistantId: "a", colour: "red" };
+  await chats.create(wider);
+  const said = { role: "user" as const, type: "rating", props: {}, device: "phone" };
+  await chats.saveMessages("c", [said]);
+  await chats.beginRequest("c", { assistantId: "a", message: { type: "rating", props: {}, ...{ device: "phone" } } });
+  await chats.beginRequest("c", { assistantId: "a", message: said });
+  const own: object = { colour: "blue" };
+  await chats.update("c", own);
+  await chats.updateMessage("m", own);
+  await chats.updateStep("s", { status: "completed", ...own });
+  const metadata = { colour: "blue" };
+  await chats.create({ assistantId: "a", metadata });
+  await chats.update("c", { metadata });
+  await chats.saveMessages("c", [{ role: "user", type: "text", props: {}, metadata }]);
+  await chats.saveSteps([{ ...node, type: "llm", status: "running", metadata }]);
+  await agents.put({ name: "a", metadata });
   return [chat["colour"], message?.["device"], step?.["model"], agent["team"]];
 }
 

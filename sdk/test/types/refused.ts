@@ -48,6 +48,12 @@ export async function messages({ chats }: Store): Promise<void> {
   await chats.update("c", { createdBy: "eve" });
   // @ts-expect-error the user's message has a type
   await chats.beginRequest("c", { assistantId: "a", message: { props: {} } });
+  // @ts-expect-error a misspelt field is no other field
+  await chats.beginRequest("c", { assistantId: "a", message: { type: "text", props: {}, blockID: "b" } });
+  // @ts-expect-error a misspelt field is no other field
+  await chats.updateMessage("m", { prop: {} });
+  // @ts-expect-error a misspelt field is no other field
+  await chats.updateStep("s", { error: "e", outptu: {} });
   // @ts-expect-error a block's id is text
   await chats.beginRequest("c", { assistantId: "a", message: { type: "text", props: {}, blockId: 7 } });
   // @ts-expect-error it has a message of its own, or answers one that is there
