@@ -20,6 +20,12 @@ describe.each(places)("chats $name", ({ fresh }) => {
     await failure(chats.saveMessages("chat_1", [{ ...text("Oslo?"), ...{ threadid: "t" } }]), "invalid_input");
     expect(await chats.get("chat_1")).not.toHaveProperty("Title");
     expect(await chats.countMessages("chat_1")).toBe(0);
+    await chats.saveMessages("chat_1", [{ messageId: "m", ...text("Oslo?") }]);
+    for (const name of ["Props", "blockID", "messageID"]) await failure(chats.updateMessage("m", { [name]: "x" } as object), "invalid_input");
+    const node = { chatId: "chat_1", requestId: "r", assistantId: "a", stackId: "s" };
+    await chats.saveSteps([{ stepId: "s", ...node, type: "llm", status: "running" }]);
+    for (const name of ["Status", "stackID", "stepID"]) await failure(chats.updateStep("s", { [name]: "completed" } as object), "invalid_input");
+    expect((await chats.getSteps("r")).map(({ status }) => status)).toEqual(["running"]);
   });
 
   test("a field that isn't known is kept with a chat, a message and a step, and refused beside a request's message", async () => {
