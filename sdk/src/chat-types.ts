@@ -26,7 +26,8 @@ export type NewStep = Omit<GivenStep, "id" | "updatedAtMs" | "chatId"> & {
 
 /**
  * Which chats to list, and which page of them. A user or a tenant that isn't known is left out only where everybody's chats are meant:
- * `undefined` is refused.
+ * `undefined` is refused. In the order `last_message`, which is the default, a chat that gets a message while the pages are read moves to
+ * the first one, and is missed by whoever is past that; in the order `created` each stays where it is.
  */
 export interface ChatFilter extends Sure<GivenFilter, "visibleTo" | "userId" | "tenantId"> {}
 

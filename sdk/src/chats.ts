@@ -102,7 +102,8 @@ export class Chats {
   }
 
   /**
-   * One page of chats, the one with the latest message first unless asked otherwise, by page and page size, or by cursor.
+   * One page of chats, the one with the latest message first unless asked otherwise, by page and page size, or by cursor. One that gets a
+   * message meanwhile is at the top again, and on none of the pages to come: whoever must miss none asks for `order: "created"`.
    *
    * @example
    * ```ts

@@ -113,7 +113,8 @@ export interface Page<T> {
   items: T[];
   /**
    * The cursor of the next page; left out when this is the last. It stays right while more is recorded, and fits the
-   * same list with the same filters only.
+   * same list with the same filters only. What moves to the front of its list meanwhile, as a chat in the order `last_message`
+   * does that gets a message, is on none of the pages to come.
    */
   next?: string;
 }

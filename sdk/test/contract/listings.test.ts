@@ -116,4 +116,21 @@ describe.each(places)("lists $name", ({ fresh }) => {
     cyclic["status"] = [cyclic];
     await failure(store.listSessions(cyclic), "invalid_input");
   });
+
+  test("no chat is missed in the order in which they were made, and one that gets a message meanwhile is, by last message", async () => {
+    const { chats } = await fresh();
+    const made: string[] = [];
+    for (let at = 0; at < 5; at++) made.unshift((await chats.create({ assistantId: "a" })).chatId);
+    const oldest = made.at(-1) as string;
+    const read = async (order?: "created") => {
+      const ids: string[] = [];
+      for await (const { chatId } of chats.list({ order, pageSize: 2 })) {
+        if (ids.length === 0) await chats.saveMessages(oldest, [{ role: "user", type: "text", props: {} }]);
+        ids.push(chatId);
+      }
+      return ids;
+    };
+    expect(await read()).toEqual(made.slice(0, -1));
+    expect(await read("created")).toEqual(made);
+  });
 });
