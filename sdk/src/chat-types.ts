@@ -25,11 +25,11 @@ export type NewStep = Omit<GivenStep, "id" | "updatedAtMs" | "chatId"> & {
 };
 
 /**
- * Which chats to list, and which page of them. A user or a tenant that isn't known is left out only where everybody's chats are meant:
+ * Which chats to list, and which page of them. A user, a team or a tenant that isn't known is left out only where everybody's chats are meant:
  * `undefined` is refused. In the order `last_message`, which is the default, a chat that gets a message while the pages are read moves to
  * the first one, and is missed by whoever is past that; in the order `created` each stays where it is.
  */
-export interface ChatFilter extends Sure<GivenFilter, "visibleTo" | "userId" | "tenantId"> {}
+export interface ChatFilter extends Sure<GivenFilter, "visibleTo" | "userId" | "teamId" | "tenantId"> {}
 
 /** What messages to look for, in which chats. A user or a tenant that is `undefined` is refused, as in {@link ChatFilter}. */
 export interface SearchMessages extends Sure<GivenSearch, "visibleTo" | "userId" | "tenantId"> {}
@@ -58,6 +58,7 @@ export interface ResumeChatOptions {
 interface OfUsers {
   visibleTo?: string | undefined;
   userId?: string | undefined;
+  teamId?: string | undefined;
   tenantId?: string | undefined;
 }
 
@@ -68,7 +69,7 @@ interface OfUsers {
  */
 export function checkUsers<T extends OfUsers>(filter: T, found: string): T {
   const given = fieldsOf(filter, "a filter");
-  for (const name of ["visibleTo", "userId", "tenantId"] as const)
+  for (const name of ["visibleTo", "userId", "teamId", "tenantId"] as const)
     if (name in given && (given[name] ?? undefined) === undefined)
       throw invalid(`\`${name}\` is ${String(given[name])}, with which everybody's ${found}; give it, or leave it out where that is meant`);
   return filter;

@@ -50,6 +50,7 @@ describe.each(places)("chats $name", ({ fresh }) => {
     expect((await failure(chats.list({ visibleTo: login.user as string }), "invalid_input")).message).toContain("everybody's chats");
     await failure(chats.list({ userId: undefined as never }), "invalid_input");
     await failure(chats.list({ userId: null as never }), "invalid_input");
+    await failure(chats.list({ teamId: undefined as never }), "invalid_input");
     expect((await chats.list({})).items).toHaveLength(1);
     expect((await chats.list({ visibleTo: "eve" })).items).toHaveLength(0);
   });

@@ -102,6 +102,8 @@ export async function ofWhom(store: Store, known?: string): Promise<void> {
   await chats.list({ visibleTo: known });
   // @ts-expect-error who made the chats is known
   await chats.list({ userId: known });
+  // @ts-expect-error whose team it is, is known
+  await chats.list({ teamId: known });
   // @ts-expect-error whose tenant it is, is known
   await chats.list({ tenantId: known });
   // @ts-expect-error who may see the messages is known
