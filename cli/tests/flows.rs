@@ -168,6 +168,12 @@ fn a_flow_is_played_back() {
         shown.contains("node:tick") && shown.contains("+0.2 s"),
         "{shown}"
     );
+    // Backward from an event, those before it are earlier.
+    let backward = place.expect(0, &["flow", "replay", &flow, "--backward", "--to", "2"]);
+    let offsets: Vec<&str> = (backward.out.lines())
+        .map(|line| line.split_whitespace().nth(1).unwrap())
+        .collect();
+    assert_eq!(offsets, ["+0.0", "-0.2"], "{}", backward.out);
     assert_eq!(
         error(
             &place,

@@ -88,11 +88,8 @@ pub(super) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             thread::sleep(delay.min(pace.wait_max));
         }
         let at_ms = recorded.event.timestamp.unwrap_or(recorded.recorded_at_ms);
-        print(
-            &recorded,
-            at_ms.abs_diff(*first_ms.get_or_insert(at_ms)),
-            out,
-        )?;
+        let first_ms = *first_ms.get_or_insert(at_ms);
+        print(&recorded, &since(first_ms, at_ms), out)?;
         if pace.is_some() || out.is_terminal() {
             out.flush()?;
         }
@@ -100,7 +97,15 @@ pub(super) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn print(recorded: &RecordedEvent, since_ms: u64, out: &mut Out) -> Result<()> {
+/// How long after the first event another one happened. It has a sign: a replay may go backward, and the times of events are
+/// those that their caller gave, in any order.
+fn since(first_ms: u64, at_ms: u64) -> String {
+    let sign = if at_ms < first_ms { '-' } else { '+' };
+    let apart = Duration::from_millis(at_ms.abs_diff(first_ms));
+    format!("{sign}{:.1} s", apart.as_secs_f64())
+}
+
+fn print(recorded: &RecordedEvent, since: &str, out: &mut Out) -> Result<()> {
     let RecordedEvent {
         sequence,
         position,
@@ -116,7 +121,6 @@ fn print(recorded: &RecordedEvent, since_ms: u64, out: &mut Out) -> Result<()> {
             event: &event.json,
         });
     }
-    let since = format!("+{:.1} s", Duration::from_millis(since_ms).as_secs_f64());
     let node = text::pad(
         &text::one_line(event.node_id.as_deref().unwrap_or_default(), 16),
         17,
