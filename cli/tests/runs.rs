@@ -439,6 +439,9 @@ fn chats_and_their_steps_are_listed() {
         )
         .json();
     assert_eq!(second[0]["items"][0]["chat_id"], "chat_1");
+    let hyphenated = ["chats", "--order", "created", "--page", "2"];
+    let hyphenated = [&hyphenated[..], &["--page-size", "2", "--json"]].concat();
+    assert_eq!(place.expect(0, &hyphenated).json(), second);
     let first = place
         .expect(
             0,

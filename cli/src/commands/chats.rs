@@ -75,7 +75,7 @@ pub(crate) struct Args {
         value_parser = at_least::<usize>(1))]
     page: Option<usize>,
     /// How many chats a page has
-    #[arg(short = 'n', long = "limit", visible_alias = "pagesize", default_value = "20", value_name = "N",
+    #[arg(short = 'n', long = "limit", visible_aliases = ["page-size", "pagesize"], default_value = "20", value_name = "N",
         value_parser = from_to::<usize>(1..=100_000))]
     pagesize: usize,
     /// Go on where the page before ended, with the same filters
