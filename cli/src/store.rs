@@ -203,7 +203,16 @@ pub(crate) fn salvage(
     folder: &Path,
     visit: &mut dyn FnMut(Salvaged) -> ControlFlow<()>,
 ) -> Result<Salvage> {
-    Ok(runlog::engine::salvage(&FsStorage::new(folder), visit)?)
+    let found = runlog::engine::salvage(&FsStorage::new(folder), visit)?;
+    // Nothing that may hold records, nor a note of what could not be opened: it is the folder of something else.
+    if found.files == 0 && found.notes.is_empty() && !folder.join("RUNLOG").exists() {
+        let message = format!(
+            "there is no store in {}: no segment, no pack, nothing that a repair put aside; name the folder that has them",
+            folder.display()
+        );
+        return Err(Failure::not_found(message));
+    }
+    Ok(found)
 }
 
 /// Repairs the store.

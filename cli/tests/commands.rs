@@ -1367,6 +1367,17 @@ fn a_program_is_told_all_sessions_and_a_person_that_there_are_more() {
 }
 
 #[test]
+fn a_folder_of_something_else_has_nothing_to_salvage() {
+    let place = Place::new();
+    place.write("todo.txt", "x");
+    fs::create_dir(place.path("empty")).unwrap();
+    for folder in ["empty", "."] {
+        let said = place.expect(3, &["salvage", folder]);
+        assert!(said.err.contains("there is no store in"), "{said:?}");
+    }
+}
+
+#[test]
 fn a_file_whose_name_begins_with_a_dash_is_told_how_it_is_given() {
     let place = Place::new();
     place.write("-dash.jsonl", "{\"role\":\"user\",\"content\":\"x\"}\n");

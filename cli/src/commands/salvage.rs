@@ -30,7 +30,7 @@ With --out the file gets its name when it is whole, and never takes the place of
 it, .runlog-….partial.
 
 Exit code 0 when everything that lies there was read, 5 when some bytes hold no whole record or a file could not be read, 3 \
-when there is no such folder.";
+when there is no such folder, or no store in it.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
