@@ -1364,6 +1364,14 @@ fn a_program_is_told_all_sessions_and_a_person_that_there_are_more() {
     let text = place.expect(0, &["ls"]).out;
     assert!(text.contains("there are more; --limit 500"), "{text}");
     assert_eq!(text.lines().count(), 52, "{text}");
+    let next = text.lines().last().unwrap();
+    let cursor = next.strip_prefix("… there are more: --cursor ").unwrap();
+    let rest = place.expect(0, &["ls", "--cursor", cursor]).out;
+    assert_eq!(rest.lines().count(), 6, "{rest}");
+    assert!(!rest.contains("there are more"), "{rest}");
+    assert_eq!(lines(&["ls", "--json", "--cursor", cursor]), 5);
+    let said = place.expect(2, &["ls", "--deleted", "--cursor", cursor]);
+    assert!(said.err.contains("cursor"), "{said:?}");
 }
 
 #[test]

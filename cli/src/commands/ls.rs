@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use crate::{
     args::{Global, at_least},
-    failure::{Exit, Result},
+    failure::{Exit, Failure, Result},
     output::Out,
-    read, store, text,
+    read, store, table, text,
 };
 
 const AFTER_HELP: &str = "\
@@ -40,6 +40,9 @@ pub(crate) struct Args {
     #[arg(short = 'n', long, value_name = "N",
         value_parser = at_least::<usize>(1))]
     limit: Option<usize>,
+    /// Go on where the page before ended, with the same filters
+    #[arg(long, value_name = "C")]
+    cursor: Option<String>,
     /// Only the sessions of this project
     #[arg(long)]
     project: Option<String>,
@@ -78,13 +81,16 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         } else {
             Deleted::Hidden
         },
+        cursor: args.cursor.clone(),
         ..ListSessions::default()
     };
     if out.is_json() {
         let mut left = args.limit.unwrap_or(usize::MAX);
         while left > 0 {
             options.limit = left.min(PAGE);
-            let page = store.list_sessions(&options)?;
+            let page = store
+                .list_sessions(&options)
+                .map_err(Failure::of_argument)?;
             left -= page.items.len();
             for session in &page.items {
                 let instances = instances_of(&store, session)?;
@@ -103,7 +109,9 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     }
     let limit = args.limit.unwrap_or(SHOWN);
     options.limit = limit.min(100_000);
-    let page = store.list_sessions(&options)?;
+    let page = store
+        .list_sessions(&options)
+        .map_err(Failure::of_argument)?;
     if page.items.is_empty() {
         let is_empty = store
             .list_sessions(&ListSessions {
@@ -133,12 +141,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             session.id
         ))?;
     }
-    if page.next.is_some() {
-        out.line(format!(
-            "… there are more; --limit {} shows them",
-            limit.saturating_mul(10)
-        ))?;
-    }
+    table::next(page.next, out)?;
     Ok(Exit::Ok)
 }
 
