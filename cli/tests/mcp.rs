@@ -409,7 +409,7 @@ fn what_is_wrong_with_a_call_is_told() {
         (
             "list_available_agents",
             json!({"project": "papers"}),
-            "`project` is not a field that is known here",
+            "there is no field `project`: none is taken here",
         ),
         (
             "list_tool_calls",

@@ -169,6 +169,9 @@ pub fn read_fields<T: DeserializeOwned>(
     known: &[&str],
 ) -> Result<T, String> {
     if let Some(name) = given.keys().find(|name| !known.contains(&name.as_str())) {
+        if known.is_empty() {
+            return Err(format!("there is no field `{name}`: none is taken here"));
+        }
         let known: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
         let known = known.join(", ");
         return Err(format!(
