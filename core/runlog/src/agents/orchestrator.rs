@@ -118,7 +118,8 @@ impl Orchestrator {
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when the agent isn't defined or has no executor, or its session or
-    /// context doesn't exist; [`LimitReached`](crate::ErrorKind::LimitReached) when too many runs are active.
+    /// context doesn't exist; [`InvalidInput`](crate::ErrorKind::InvalidInput) for a timeout of 0;
+    /// [`LimitReached`](crate::ErrorKind::LimitReached) when too many runs are active.
     pub async fn start(&self, start: StartAgent) -> Result<RunHandle> {
         let live = self.inner.start(start).await?;
         Ok(RunHandle {
@@ -131,7 +132,7 @@ impl Orchestrator {
     ///
     /// # Errors
     /// As [`Runs::resume`](crate::runs::Runs::resume); [`NotFound`](crate::ErrorKind::NotFound) when the agent isn't
-    /// defined, or has no executor.
+    /// defined, or has no executor; [`InvalidInput`](crate::ErrorKind::InvalidInput) for a timeout of 0.
     pub async fn resume(
         &self,
         run_id: RunId,

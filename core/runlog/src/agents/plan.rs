@@ -29,6 +29,16 @@ pub(super) enum What {
     Resumed(RunId, String),
 }
 
+/// An error for a timeout that would stop an agent before it begins.
+pub(super) fn check_timeout(timeout: Option<Duration>) -> Result<()> {
+    match timeout {
+        Some(Duration::ZERO) => Err(Error::invalid(
+            "a timeout of 0 leaves no time to work; give more, or leave it out",
+        )),
+        _ => Ok(()),
+    }
+}
+
 impl Inner {
     /// Checks that a run may spawn `count` sub-agents now.
     pub(super) async fn check(&self, parent: &ActiveRun, count: usize) -> Result<()> {
@@ -79,11 +89,7 @@ impl Inner {
         let (definition, executor) = self
             .agent(parent.project.as_deref(), &request.agent_name)
             .await?;
-        if request.timeout == Some(Duration::ZERO) {
-            return Err(Error::invalid(
-                "a timeout of 0 leaves no time to work; give more, or leave it out",
-            ));
-        }
+        check_timeout(request.timeout)?;
         max_steps::check(request.max_steps)?;
         if request.task.len() > TASK_BYTES_MAX {
             let length = request.task.len();

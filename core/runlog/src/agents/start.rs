@@ -8,6 +8,7 @@ use super::{
     StartAgent, StartPlace,
     active_run::{ActiveRun, Beginning},
     create::first_messages,
+    plan::check_timeout,
 };
 use crate::{
     Error, ErrorKind, Result,
@@ -33,6 +34,7 @@ impl Inner {
             run_id,
             metadata,
         } = start;
+        check_timeout(timeout)?;
         let project = self.project_of(&place).await?;
         let (definition, executor) = self.agent(project.as_deref(), &agent_name).await?;
         self.check_room(1)?;
@@ -114,6 +116,7 @@ impl Inner {
         mut options: ResumeOptions,
         timeout: Option<Duration>,
     ) -> Result<Arc<ActiveRun>> {
+        check_timeout(timeout)?;
         let run = self
             .store
             .runs()

@@ -291,6 +291,16 @@ async fn a_paused_root_is_resumed_by_its_orchestrator(world: World) {
         message: runlog::runs::Continuation::Message(NewMessage::user("Go on.")),
         ..ResumeOptions::default()
     };
+    // Without time, the one that goes on would be paused before it begins.
+    let at_once = Some(Duration::ZERO);
+    let refused = (world.orchestrator)
+        .resume(first.run_id(), &options, at_once)
+        .await
+        .unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput, "{refused}");
+    let start = world.start("worker").with_timeout(Duration::ZERO);
+    let refused = world.orchestrator.start(start).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput, "{refused}");
     let second = world
         .orchestrator
         .resume(first.run_id(), &options, None)
