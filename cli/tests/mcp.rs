@@ -840,6 +840,8 @@ fn a_client_is_told_how_a_spawn_goes_and_sends_messages_to_its_runs() {
         json!({"name": "send_to_run", "arguments": {"run_id": run, "message": "late"}}),
     );
     assert_eq!(late["result"]["isError"], true, "{late}");
+    let why = late["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(why.contains("only paused runs can be resumed"), "{late}");
     assert_eq!(client.end(), 0);
 }
 

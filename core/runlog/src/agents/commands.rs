@@ -3,10 +3,7 @@
 use runlog_log::Sequence;
 use runlog_model::{EncodedEvent, RawJson, RunId, RuntimeCommand, TakenRecord};
 
-use super::{
-    active_run::ActiveRun,
-    inner::{Inner, not_here},
-};
+use super::{active_run::ActiveRun, inner::Inner};
 use crate::{
     Error, Result,
     contexts::AppendOptions,
@@ -40,7 +37,7 @@ impl Inner {
         read.check()?;
         let _pass = live.write_guard().await;
         if live.ended.is_cancelled() {
-            return Err(not_here(id));
+            return Err(self.not_here(id).await?);
         }
         let room = live.inbox.room(&read).await?;
         let event = command_received(command, Some(id.to_string()), None, self.now_ms())?;

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use runlog_model::{AgentDefinition, RunId, RuntimeCommand};
+use runlog_model::{AgentDefinition, RunId, RunStatus, RuntimeCommand};
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -269,11 +269,27 @@ impl Inner {
         }
         Ok(depth)
     }
-}
 
-pub(super) fn not_here(run_id: RunId) -> Error {
-    Error::new(
-        ErrorKind::WrongStatus,
-        format!("run {run_id} isn't under way here; resume it to go on with it"),
-    )
+    /// The error for what only an active run takes, by what has become of this one.
+    pub(super) async fn not_here(&self, id: RunId) -> Result<Error> {
+        let Some(run) = self.store.runs().get(id).await? else {
+            return Ok(Error::not_found(format!("no run {id}")));
+        };
+        let status = run.status;
+        let message = match (status, run.resumed_by) {
+            (RunStatus::Running, _) => format!(
+                "run {id} isn't under way here: another program may be at work on it; send to it there"
+            ),
+            (RunStatus::Paused, Some(by)) => {
+                format!("run {id} was resumed as run {by}; send to that one")
+            }
+            (RunStatus::Paused, None) => {
+                format!("run {id} is paused; resume it, and send to the run that goes on with it")
+            }
+            (RunStatus::Completed | RunStatus::Failed | RunStatus::Cancelled, _) => format!(
+                "run {id} is {status}, so that nothing takes what is sent to it; only paused runs can be resumed"
+            ),
+        };
+        Ok(Error::new(ErrorKind::WrongStatus, message))
+    }
 }

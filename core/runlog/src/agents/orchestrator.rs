@@ -2,10 +2,7 @@
 
 use super::{
     Executor, OrchestratorOptions, ResumeReport, RunContext, Runtime, SpawnRequest, SpawnResult,
-    Spawned, StartAgent,
-    active_run::ActiveRun,
-    inner::{Inner, not_here},
-    space::SharedSpace,
+    Spawned, StartAgent, active_run::ActiveRun, inner::Inner, space::SharedSpace,
 };
 #[cfg(not(target_family = "wasm"))]
 use std::sync::Weak;
@@ -323,8 +320,10 @@ impl Orchestrator {
         {
             return done;
         }
-        let live = self.inner.live(run_id).ok_or_else(|| not_here(run_id))?;
-        self.inner.send(&live, command).await
+        match self.inner.live(run_id) {
+            Some(live) => self.inner.send(&live, command).await,
+            None => Err(self.inner.not_here(run_id).await?),
+        }
     }
 
     /// The run, if it is active here.

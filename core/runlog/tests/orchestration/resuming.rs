@@ -307,6 +307,22 @@ async fn a_paused_root_is_resumed_by_its_orchestrator(world: World) {
         .await
         .unwrap();
     assert_eq!(second.wait().await.unwrap().status, RunStatus::Completed);
+    // What is said of a run that takes no command leads on.
+    let command = RawJson::parse(r#"{"type":"send","message":"late"}"#).unwrap();
+    for (run, says) in [
+        (
+            first.run_id(),
+            format!("resumed as run {}", second.run_id()),
+        ),
+        (second.run_id(), "is completed".to_owned()),
+    ] {
+        let late = world.orchestrator.send(run, &command).await.unwrap_err();
+        assert_eq!(late.kind(), ErrorKind::WrongStatus);
+        assert!(late.to_string().contains(&says), "{late}");
+    }
+    let nobody = RunId(world.store.backend().new_id());
+    let late = world.orchestrator.send(nobody, &command).await;
+    assert_eq!(late.unwrap_err().kind(), ErrorKind::NotFound);
     assert!(
         world
             .context(second.run_id())

@@ -1215,6 +1215,7 @@ async fn commands_reach_the_run_they_are_for(world: World) {
     );
     let late = one.send(&command(one.run_id(), "late")).await.unwrap_err();
     assert_eq!(late.kind(), ErrorKind::WrongStatus);
+    assert!(late.to_string().contains("is completed"), "{late}");
     // Each is in the stream of its run, for those who look on.
     let options = runlog::flows::PlaybackOptions::default();
     let mut playback = runlog::flows::Playback::new(&world.store, one.run_id(), options)
