@@ -941,6 +941,21 @@ fn chats_are_listed_by_page_and_by_cursor(store: &blocking::Store) {
         }
     }
     assert_eq!(seen, "6543210");
+    let first = ChatFilter {
+        pagesize: 3,
+        ..ChatFilter::default()
+    };
+    let both = ChatFilter {
+        page: 2,
+        cursor: chats.list_chats(&first).unwrap().next,
+        ..first
+    };
+    let refused = chats.list_chats(&both).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+    assert!(
+        refused.to_string().contains("give one of them"),
+        "{refused}"
+    );
     let huge = ChatFilter {
         pagesize: 1_001,
         ..ChatFilter::default()

@@ -201,9 +201,14 @@ impl Chats {
     /// with a cursor, chats created meanwhile don't shift the pages.
     ///
     /// # Errors
-    /// [`InvalidInput`](ErrorKind::InvalidInput) for a page that is too large, a cursor of another list, or teams of
-    /// nobody.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) for a page that is too large, a cursor of another list, a page beside a cursor,
+    /// or teams of nobody.
     pub async fn list_chats(&self, filter: &ChatFilter) -> Result<ChatList> {
+        if filter.page > 0 && filter.cursor.is_some() {
+            return Err(Error::invalid(
+                "`page` and `cursor` both say where a list goes on; give one of them",
+            ));
+        }
         // The place in the list and the page size aren't part of the filter.
         let bound = ChatFilter {
             page: 0,
