@@ -73,14 +73,15 @@ pub(super) fn endpoints() -> [Endpoint; 2] {
         ),
         stream::<OfFile, NoQuery, _, _>(
             "/v1/store/files/{name}",
-            "Gives a file of the store, or one range of it: `Range`, `If-Range` and `If-None-Match` are understood. The \
-             newest segment, `END`, `CHECKPOINT` and `WATERMARK` change; what a segment has of whole records stays.",
+            "Gives a file of the store, or one range of it: `Range`, `If-Range`, `If-Match` and `If-None-Match` are understood. \
+             The newest segment, `END`, `CHECKPOINT` and `WATERMARK` change; what a segment has of whole records stays.",
             answer,
             file,
         )
         .using_headers(&[
             ("Range", "One range of bytes, such as `bytes=0-1023`; several are answered with the whole file."),
             ("If-Range", "The `ETag` that the file has to have for the range to be given; else it is given whole."),
+            ("If-Match", "The `ETag` that the file has to have to be given at all; else 412 is answered."),
             ("If-None-Match", "The `ETag` that the client has the file of."),
         ]),
     ]
@@ -197,6 +198,16 @@ async fn file(app: App, headers: HeaderMap, of: OfFile, _: NoQuery) -> Answer<Re
     let opened = in_background(move || open(app.folder(), &of.name)).await?;
     let tag =
         HeaderValue::from_str(&opened.tag).map_err(|error| Problem::internal(error.to_string()))?;
+    if !is_expected(&headers, &opened.tag) {
+        return Err(Problem::new(
+            StatusCode::PRECONDITION_FAILED,
+            "precondition_failed",
+            format!(
+                "the file's `ETag` is {}, none that `If-Match` names: it has changed; ask for it anew without `If-Match`",
+                opened.tag
+            ),
+        ));
+    }
     if is_known(&headers, &opened.tag) {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response());
     }
@@ -263,14 +274,25 @@ fn only<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Option<&'a Hea
     given.next().filter(|_| given.next().is_none())
 }
 
-/// Whether the client has the file with this tag. It may be a weak tag, because proxies weaken it.
-fn is_known(headers: &HeaderMap, tag: &str) -> bool {
-    let given = headers.get_all(header::IF_NONE_MATCH).into_iter();
-    let mut tags = given
+/// The tags that a header names.
+fn tags<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> impl Iterator<Item = &'a str> {
+    let given = headers.get_all(name).into_iter();
+    given
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
-        .map(str::trim);
-    tags.any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one) == tag)
+        .map(str::trim)
+}
+
+/// Whether the file is one that the client asks for, if it says which. A weak tag stands for none: parts of files are put together.
+fn is_expected(headers: &HeaderMap, tag: &str) -> bool {
+    let is_any = !headers.contains_key(header::IF_MATCH);
+    is_any || tags(headers, &header::IF_MATCH).any(|one| one == "*" || one == tag)
+}
+
+/// Whether the client has the file with this tag. It may be a weak tag, because proxies weaken it.
+fn is_known(headers: &HeaderMap, tag: &str) -> bool {
+    tags(headers, &header::IF_NONE_MATCH)
+        .any(|one| one == "*" || one.strip_prefix("W/").unwrap_or(one) == tag)
 }
 
 /// The rest of a file to read.

@@ -196,6 +196,7 @@ fn operation(endpoint: &Endpoint, problem: &Value, generator: &mut SchemaGenerat
     if endpoint.headers.iter().any(|(name, _)| *name == "Range") {
         responses["206"] = responses["200"].clone();
         responses["304"] = json!({"description": "Not Modified"});
+        responses["412"] = responses["default"].clone();
     }
     if endpoint.path.ends_with("/playback") {
         responses["204"] = json!({"description": "The client has all of it."});

@@ -89,11 +89,20 @@ fn a_file_that_has_changed_is_given_whole() {
     assert_eq!(again("\"another\"").status, 200);
     let same = server.get_with(SEGMENT, &[("if-none-match", &tag)]);
     assert_eq!((same.status, same.body.len()), (304, 0));
+    let only = |tag: &str| server.get_with(SEGMENT, &[("if-match", tag)]);
+    for expected in [&tag, "*", &format!("\"another\", {tag}")] {
+        assert_eq!(only(expected).status, 200, "{expected}");
+    }
+    for other in ["\"another\"", &format!("W/{tag}"), ""] {
+        let detail = only(other).problem(412, "precondition_failed");
+        assert!(detail.contains(&tag), "{detail}");
+    }
     place.expect(
         0,
         &["truncate", &recorded.session.to_string(), "--after", "1"],
     );
     assert_eq!(again(&tag).status, 200);
+    assert_eq!(only(&tag).status, 412);
     assert_eq!(
         server.get_with(SEGMENT, &[("if-none-match", &tag)]).status,
         200
