@@ -277,6 +277,10 @@ fn an_initial_snapshot_has_empty_agent_sessions(store: &Store) {
 fn the_session_id_is_durable_before_the_agent_is_called(store: &Store) {
     let mut flow = FlowRun::create(store, None).unwrap();
     flow.start_agent("task", "sess-123").unwrap();
+    let nameless = flow.start_agent("", "sess-123");
+    assert_eq!(kind(nameless), ErrorKind::InvalidInput);
+    let nameless = flow.finish_node("", serde_json::Value::Null);
+    assert_eq!(kind(nameless), ErrorKind::InvalidInput);
     let run = flow.run_id();
     std::mem::forget(flow);
     let (flow, resumed) = FlowRun::resume(store, run, None).unwrap();
@@ -783,7 +787,18 @@ fn playback_is_filtered_by_sequence_and_type(store: &Store) {
     );
     assert_eq!(sequences(of(&["agent:text"])), [2, 4]);
     assert_eq!(sequences(of(&["node:*", "edge:*"])), [1, 3]);
-    assert_eq!(sequences(of(&["agent:text:delta", "node:"])), [0; 0]);
+    assert_eq!(sequences(of(&["agent:text:delta", "node:x"])), [0; 0]);
+    assert_eq!(sequences(of(&["*"])), [1, 2, 3, 4]);
+    assert_eq!(sequences(of(&["agent:t*", "command:*"])), [2, 4]);
+    // No event ever has one of these: they are mistyped.
+    for wrong in ["bogus:*", "node", "node:", "agent:txt", "commands*", ""] {
+        let refused = Playback::new(store, run, of(&["node:*", wrong]));
+        assert_eq!(
+            refused.unwrap_err().kind(),
+            ErrorKind::InvalidInput,
+            "{wrong}"
+        );
+    }
     let early = Playback::new(
         store,
         run,

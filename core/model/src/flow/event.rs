@@ -183,6 +183,37 @@ impl RuntimeEvent {
         ))
     }
 
+    /// Checks that events can be found by this type; one that ends in `*` stands for all that begin so.
+    ///
+    /// ```
+    /// use runlog_model::RuntimeEvent;
+    ///
+    /// assert!(RuntimeEvent::check_types("agent:tool").is_ok() && RuntimeEvent::check_types("node:*").is_ok());
+    /// assert!(RuntimeEvent::check_types("nodes:*").is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for a type that no event can have.
+    pub fn check_types(types: &str) -> Result<()> {
+        let is_known = match types.strip_suffix('*') {
+            None => FlowEventKind::of_type(types).is_some(),
+            Some(beginning) => {
+                let is_open =
+                    |family: &str| family.starts_with(beginning) || beginning.starts_with(family);
+                ["flow:", "node:", "edge:"].into_iter().any(is_open)
+                    || AgentEvent::TYPES
+                        .into_iter()
+                        .chain(["command:received"])
+                        .any(|known| known.starts_with(beginning))
+            }
+        };
+        if is_known {
+            Ok(())
+        } else {
+            Err(no_type(types))
+        }
+    }
+
     /// The event as the parts of a record.
     pub fn encode(&self) -> EncodedEvent {
         EncodedEvent {
@@ -214,14 +245,7 @@ impl RuntimeEvent {
             run_id,
             timestamp,
         } = json.to_value()?;
-        let kind = FlowEventKind::of_type(&event_type).ok_or_else(|| {
-            let event_type: String = event_type.chars().take(CHAT_ID_CHARS_MAX).collect();
-            Error::invalid(format!(
-                    "no event has the type {event_type:?}; known are flow:*, node:*, edge:*, command:received and {}",
-                    AgentEvent::TYPES.join(", ")
-                ),
-            )
-        })?;
+        let kind = FlowEventKind::of_type(&event_type).ok_or_else(|| no_type(&event_type))?;
         Ok(Self {
             kind,
             event_type,
@@ -231,6 +255,14 @@ impl RuntimeEvent {
             json,
         })
     }
+}
+
+fn no_type(event_type: &str) -> Error {
+    let event_type: String = event_type.chars().take(CHAT_ID_CHARS_MAX).collect();
+    Error::invalid(format!(
+        "no event has the type {event_type:?}; known are flow:*, node:*, edge:*, command:received and {}",
+        AgentEvent::TYPES.join(", ")
+    ))
 }
 
 #[cfg(test)]

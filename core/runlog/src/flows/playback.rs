@@ -118,7 +118,7 @@ impl Playback {
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such run, [`InvalidInput`](crate::ErrorKind::InvalidInput) for a
-    /// speed that isn't more than 0.
+    /// speed that isn't more than 0, or a type that no event can have.
     pub async fn new(store: &Store, run: RunId, options: PlaybackOptions) -> Result<Self> {
         if let Speed::Multiple(times) = options.speed
             && !(times.is_finite() && times > 0.0)
@@ -126,6 +126,9 @@ impl Playback {
             return Err(Error::invalid(format!(
                 "a flow is played back at more than 0 times its speed, not {times}"
             )));
+        }
+        for wanted in &options.types {
+            RuntimeEvent::check_types(wanted)?;
         }
         if store.backend().stream(run_stream(run)).await?.is_none() {
             return Err(Error::not_found(format!("no run {run}")));

@@ -302,8 +302,10 @@ impl FlowRun {
     /// is called: the call can be resumed after a crash from then on.
     ///
     /// # Errors
-    /// As [`save_snapshot`](Self::save_snapshot). The state is as before then.
+    /// As [`save_snapshot`](Self::save_snapshot), and [`InvalidInput`](ErrorKind::InvalidInput) for an empty id of the node. The
+    /// state is as before then.
     pub async fn start_agent(&mut self, node_id: &str, session_id: &str) -> Result<()> {
+        check_node(node_id)?;
         let before = self.state.clone();
         self.state
             .agent_sessions
@@ -323,6 +325,7 @@ impl FlowRun {
     /// # Errors
     /// As [`start_agent`](Self::start_agent).
     pub async fn finish_node(&mut self, node_id: &str, output: serde_json::Value) -> Result<()> {
+        check_node(node_id)?;
         let before = self.state.clone();
         self.state.outputs.insert(node_id.to_owned(), output);
         self.state
@@ -385,6 +388,15 @@ impl FlowRun {
                 self.run
             ),
         ))
+    }
+}
+
+fn check_node(node_id: &str) -> Result<()> {
+    match node_id {
+        "" => Err(Error::invalid(
+            "the id of the flow's node is empty; give the one that its events have",
+        )),
+        _ => Ok(()),
     }
 }
 
