@@ -38,7 +38,7 @@ With --json: {\"store\", \"dry_run\", \"sessions\", \"session_ids\", \"runs\", \
 )]
 pub(crate) struct Args {
     /// Rule: nothing has happened in it for longer, such as 30d, 12h, 45m or 90s
-    #[arg(long, value_name = "AGE", value_parser = age)]
+    #[arg(long, value_name = "AGE", value_parser = milliseconds)]
     older_than: Option<u64>,
     /// Rule: so many sessions were in use later
     #[arg(long, value_name = "COUNT", value_parser = at_least::<u64>(1))]
@@ -82,7 +82,6 @@ fn parts(text: &str) -> std::result::Result<(u64, &str), String> {
 
 fn times(text: &str, number: u64, unit: u64) -> std::result::Result<u64, String> {
     match number.checked_mul(unit) {
-        Some(0) => Err("it would keep nothing; give at least 1, or leave it out".to_owned()),
         Some(product) => Ok(product),
         None => Err(too_large(text)),
     }
@@ -103,8 +102,19 @@ fn status(text: &str) -> std::result::Result<RunStatus, String> {
     }
 }
 
-/// Milliseconds.
+fn at_least_one(number: u64) -> std::result::Result<u64, String> {
+    match number {
+        0 => Err("it would keep nothing; give at least 1, or leave it out".to_owned()),
+        _ => Ok(number),
+    }
+}
+
+/// Milliseconds, at least 1.
 fn age(text: &str) -> std::result::Result<u64, String> {
+    milliseconds(text).and_then(at_least_one)
+}
+
+fn milliseconds(text: &str) -> std::result::Result<u64, String> {
     let (number, unit) = parts(text)?;
     let unit = match unit {
         "d" => 24 * 60 * 60 * 1_000,
@@ -135,11 +145,23 @@ fn size(text: &str) -> std::result::Result<u64, String> {
             ));
         }
     };
-    times(text, number, unit)
+    times(text, number, unit).and_then(at_least_one)
 }
 
-/// An error if no rule is given.
+/// An error if no rule is given, or one alone that keeps nothing.
 fn check(args: &Args) -> Result<()> {
+    let is_restricted = args.keep_last.is_some()
+        || args.max_bytes.is_some()
+        || !args.status.is_empty()
+        || args.deleted
+        || args.project.is_some()
+        || args.archived;
+    if args.older_than == Some(0) && !is_restricted {
+        return Err(Failure::usage(
+            "--older-than 0 by itself would keep nothing; give at least 1, or --keep-last COUNT, --max-bytes BYTES, \
+             --status STATUS, --deleted, --project NAME or --archived too",
+        ));
+    }
     let has_rule = args.older_than.is_some()
         || args.keep_last.is_some()
         || args.max_bytes.is_some()
@@ -272,6 +294,7 @@ mod tests {
     fn ages_and_sizes_have_units_and_anything_else_is_refused() {
         assert_eq!(age("30d"), Ok(2_592_000_000));
         assert_eq!(age("90s"), Ok(90_000));
+        assert_eq!(milliseconds("0d"), Ok(0));
         assert_eq!(size("10G"), Ok(10 << 30));
         assert_eq!(size("4096"), Ok(4096));
         for wrong in [

@@ -170,6 +170,46 @@ fn a_policy_that_would_keep_nothing_is_refused_and_changes_nothing() {
 }
 
 #[test]
+fn an_age_of_nothing_goes_with_what_else_restricts_a_policy() {
+    let clock = Clock::at(1_000);
+    let store = on(&clock);
+    let (kept, gone) = (said(&store, "kept"), said(&store, "gone"));
+    store.delete_session(gone).unwrap();
+    clock.set(2_000);
+    let of_any_age = RetentionPolicy {
+        older_than_ms: Some(0),
+        ..RetentionPolicy::default()
+    };
+    for (policy, going) in [
+        (of_status(RunStatus::Failed), vec![]),
+        (keep_last(1), vec![]),
+        (
+            RetentionPolicy {
+                project: Some("p".to_owned()),
+                ..RetentionPolicy::default()
+            },
+            vec![],
+        ),
+        (
+            RetentionPolicy {
+                deleted: true,
+                ..RetentionPolicy::default()
+            },
+            vec![gone],
+        ),
+    ] {
+        let policy = RetentionPolicy {
+            older_than_ms: Some(0),
+            ..policy
+        };
+        assert_eq!(store.retain(&policy).unwrap().session_ids, going);
+    }
+    assert_eq!(ids(&store), [kept]);
+    let error = store.retain(&of_any_age).unwrap_err().to_string();
+    assert!(error.contains("nothing else restricts it"), "{error}");
+}
+
+#[test]
 fn by_age_goes_where_nothing_has_happened_for_longer() {
     let clock = Clock::at(1_000);
     let store = on(&clock);

@@ -1599,7 +1599,10 @@ export interface RetentionPolicy {
    * metadata and headers, before any compression.
    */
   maxBytes?: number | undefined;
-  /** Rule: nothing has happened in the session for so many milliseconds; for a deleted one, since it was deleted. */
+  /**
+   * Rule: nothing has happened in the session for so many milliseconds; for a deleted one, since it was deleted. 0 is
+   * refused where nothing else restricts the policy.
+   */
   olderThanMs?: number | undefined;
   /** The policy is for sessions of this project; left out, all. */
   project?: string | undefined;

@@ -48,7 +48,8 @@ use crate::{Error, Result};
     reason = "each is a choice of its own, said by its name"
 )]
 pub struct RetentionPolicy {
-    /// Rule: nothing has happened in the session for so many milliseconds; for a deleted one, since it was deleted.
+    /// Rule: nothing has happened in the session for so many milliseconds; for a deleted one, since it was deleted. 0 is refused
+    /// where nothing else restricts the policy.
     pub older_than_ms: Option<u64>,
     /// Rule: so many sessions had something happen in them later. They are counted among those the policy is for.
     pub keep_last: Option<u64>,
@@ -158,16 +159,25 @@ impl RetentionPolicy {
                  `max_bytes`, `statuses` or `deleted`, several where each has to say so, or `deltas_older_than_ms` by itself",
             ));
         }
-        for (name, value) in [
-            ("older_than_ms", self.older_than_ms),
-            ("keep_last", self.keep_last),
-            ("max_bytes", self.max_bytes),
-        ] {
+        for (name, value) in [("keep_last", self.keep_last), ("max_bytes", self.max_bytes)] {
             if value == Some(0) {
                 return Err(Error::invalid(format!(
-                    "`{name}` of the retention policy is 0, so that it would keep nothing; give at least 1, or leave it out"
+                    "`{name}` of the retention policy is 0, so that this rule keeps nothing; give at least 1, or leave it out"
                 )));
             }
+        }
+        // Every rule has to agree, so that any other keeps something beside an age of 0.
+        let age_alone = Self {
+            older_than_ms: Some(0),
+            dry_run: self.dry_run,
+            compact: self.compact,
+            ..Self::default()
+        };
+        if *self == age_alone {
+            return Err(Error::invalid(
+                "`older_than_ms` of the retention policy is 0 and nothing else restricts it, so that it would keep nothing; give \
+                 at least 1, or another rule",
+            ));
         }
         if self.statuses.contains(&RunStatus::Running) {
             return Err(Error::invalid(
