@@ -5,7 +5,10 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use runlog::contexts::read_json_at;
+use runlog::{
+    chats::{Chat, ChatMessage},
+    contexts::{read_json_at, read_with_own_id},
+};
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde::{
     Deserialize, Deserializer,
@@ -189,6 +192,43 @@ pub(super) fn unknown(name: &str, fields: &Map<String, Value>) -> Problem {
     Problem::invalid(format!(
         "there is no field `{name}`; those that are taken are {names}"
     ))
+}
+
+/// What is made with an id of its own, which is a fresh one where it is left out.
+pub(super) trait OwnId {
+    const FIELD: &'static str;
+}
+
+impl OwnId for Chat {
+    const FIELD: &'static str = "chat_id";
+}
+
+impl OwnId for ChatMessage {
+    const FIELD: &'static str = "message_id";
+}
+
+/// A library's type whose fields have the same names over HTTP; its id, where it is given, isn't empty.
+#[derive(Clone, Debug)]
+pub(super) struct New<T>(pub(super) T);
+
+impl<'de, T: Deserialize<'de> + OwnId> Deserialize<'de> for New<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        read_with_own_id(T::FIELD, T::FIELD, deserializer).map(Self)
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for New<T> {
+    fn schema_name() -> Cow<'static, str> {
+        T::schema_name()
+    }
+
+    fn inline_schema() -> bool {
+        T::inline_schema()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        T::json_schema(generator)
+    }
 }
 
 /// A library's type, read with the names over HTTP.

@@ -507,6 +507,21 @@ fn a_server_that_writes_makes_its_store_in_which_a_chat_is_held_copied_and_cut()
     assert_eq!(copy["session"]["name"], "another");
     let of_copy = get("/v1/chats/another/messages");
     assert_eq!(of_copy["items"].as_array().unwrap().len(), 1);
+    // An id that is given and empty is none that what is made could be found by.
+    for (path, body) in [
+        (
+            "/v1/chats",
+            json!({"chat_id": "", "assistant_id": "travel"}),
+        ),
+        ("/v1/chats/trip/messages", json!({"messages": [said("")]})),
+    ] {
+        let refused = server.post(path, &headers, &body.to_string());
+        let detail = refused.problem(400, "invalid_input");
+        assert!(
+            detail.contains("_id` is empty; leave it out for a fresh one"),
+            "{detail}"
+        );
+    }
     // With what isn't there, more would be copied, or for somebody else.
     for none in ["up_to_message", "up_to_sequence", "created_by"] {
         let body = json!({none: null}).to_string();

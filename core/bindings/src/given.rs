@@ -5,6 +5,7 @@ use std::{fmt, marker::PhantomData};
 use runlog::{
     AgentDefinition,
     chats::{Chat, ChatMessage, Step, Updates},
+    contexts::read_with_own_id,
 };
 use serde::{
     Deserialize, Deserializer,
@@ -17,17 +18,25 @@ use crate::names::in_javascript;
 /// A type that keeps unknown fields, with the names of its known ones.
 pub(crate) trait KnownFields {
     const NAMES: &'static [&'static str];
+    /// The field that is its own id, which is a fresh one where it is left out.
+    const ID: Option<&'static str>;
 }
 
 macro_rules! known_fields {
-    ($($of:ty),+) => {
+    ($($of:ty, $id:expr;)+) => {
         $(impl KnownFields for $of {
             const NAMES: &'static [&'static str] = &<$of>::NAMES;
+            const ID: Option<&'static str> = $id;
         })+
     };
 }
 
-known_fields!(AgentDefinition, Chat, ChatMessage, Step);
+known_fields! {
+    AgentDefinition, None;
+    Chat, Some("chat_id");
+    ChatMessage, Some("message_id");
+    Step, Some("step_id");
+}
 
 /// A `T` whose JSON has the known fields in JavaScript's spelling. Unknown fields keep their names.
 #[derive(Clone, Debug)]
@@ -42,7 +51,12 @@ pub(crate) struct GivenUpdates<Of> {
 
 impl<'de, T: Deserialize<'de> + KnownFields> Deserialize<'de> for Given<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        T::deserialize(Renamed::of::<T>(deserializer)).map(Self)
+        let renamed = Renamed::of::<T>(deserializer);
+        match T::ID {
+            None => T::deserialize(renamed),
+            Some(id) => read_with_own_id(id, &in_javascript(id), renamed),
+        }
+        .map(Self)
     }
 }
 
@@ -198,6 +212,23 @@ mod tests {
             given.updates,
             Updates::parse(r#"{"stack_depth":1,"teamId":null}"#).unwrap()
         );
+    }
+
+    #[test]
+    fn an_id_of_its_own_that_is_given_is_not_empty() {
+        let refusal = |text| read_json::<Vec<Given<ChatMessage>>>(text).map(drop);
+        let given = r#"[{"role":"user","type":"text","props":{}},{"messageId":"","role":"user"}]"#;
+        assert_eq!(
+            refusal(given).unwrap_err(),
+            "`[1].messageId` is empty; leave it out for a fresh one"
+        );
+        assert!(refusal(r#"[{"role":"user","type":"text","props":{}}]"#).is_ok());
+        let of_chat = read_json::<Given<Chat>>(r#"{"assistantId":"a","chatId":""}"#).unwrap_err();
+        assert_eq!(of_chat, "`chatId` is empty; leave it out for a fresh one");
+        let of_step = read_json::<Given<Step>>(r#"{"stepId":""}"#).unwrap_err();
+        assert!(of_step.starts_with("`stepId` is empty"), "{of_step}");
+        let number = read_json::<Given<Chat>>(r#"{"chatId":5}"#).unwrap_err();
+        assert_eq!(number, "`chatId`: 5 is not a text");
     }
 
     #[test]

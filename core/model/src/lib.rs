@@ -58,7 +58,7 @@ pub use flow::{
 pub use ids::{InstanceId, RunId, SessionId};
 pub use json::{
     JsonText, RawJson, Updates, read_fields, read_json, read_json_at, read_json_borrowed,
-    read_value,
+    read_value, read_with_own_id,
 };
 pub use page::Page;
 pub use run::{

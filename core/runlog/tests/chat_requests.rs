@@ -389,6 +389,32 @@ fn a_request_in_a_deleted_chat_is_refused(store: &Store) {
 
 fn what_could_not_be_written_is_refused_at_once(store: &Store) {
     let mut request = begun(store);
+    let empty = || Some(String::new());
+    for (name, new) in [
+        (
+            "request_id",
+            NewRequest {
+                request_id: empty(),
+                ..NewRequest::new("a")
+            },
+        ),
+        (
+            "stack_id",
+            NewRequest {
+                stack_id: empty(),
+                ..NewRequest::new("a")
+            },
+        ),
+    ] {
+        let asked = ChatMessage::text(ChatRole::User, "?");
+        let refused = store.chats().begin_request(request.chat_id(), new, asked);
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+        assert_eq!(
+            refused.to_string(),
+            format!("`{name}` is empty; leave it out for a fresh one")
+        );
+    }
     let huge = "x".repeat(15 << 20);
     assert_eq!(
         kind(request.send(ChatMessage::text(ChatRole::Assistant, &huge))),

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::serve::{
     endpoint::{Endpoint, NoPath, post},
-    names::Given,
+    names::{Given, New},
     problem::{Answer, Problem},
 };
 
@@ -184,7 +184,7 @@ struct Truncated {
 struct MessagesToSave {
     /// The messages; what is left out of them is filled in.
     #[schemars(length(min = 1))]
-    messages: Vec<ChatMessage>,
+    messages: Vec<New<ChatMessage>>,
     /// The id of the message that must be the chat's last one; `null`, or an empty text, where it must have none; left out, whatever
     /// there is.
     #[serde(default, deserialize_with = "given")]
@@ -250,18 +250,20 @@ async fn truncate_session(store: Store, of: OfSession, at: Truncation) -> Answer
     Ok(Truncated { deleted })
 }
 
-async fn create_chat(store: Store, _: NoPath, chat: Chat) -> Answer<Chat> {
-    Ok(store.chats().create_chat(chat).await?)
+async fn create_chat(store: Store, _: NoPath, chat: New<Chat>) -> Answer<Chat> {
+    Ok(store.chats().create_chat(chat.0).await?)
 }
 
 async fn save_messages(store: Store, of: OfChat, body: MessagesToSave) -> Answer<SavedMessages> {
     check_not_empty(&body.messages)?;
     let chats = store.chats();
+    let messages = body.messages.into_iter().map(|message| message.0);
+    let messages = messages.collect();
     let messages = match body.after {
-        None => chats.save_messages(&of.chat_id, body.messages).await?,
+        None => chats.save_messages(&of.chat_id, messages).await?,
         Some(last) => {
             chats
-                .save_messages_after(&of.chat_id, body.messages, &last.unwrap_or_default())
+                .save_messages_after(&of.chat_id, messages, &last.unwrap_or_default())
                 .await?
         }
     };

@@ -3,6 +3,7 @@
 pub(crate) mod chain;
 pub(crate) mod diff;
 pub(crate) mod extra;
+mod own_id;
 pub(crate) mod raw;
 mod reading;
 pub(crate) mod size;
@@ -10,6 +11,7 @@ pub mod slices;
 mod updates;
 mod wording;
 
+pub use own_id::read_with_own_id;
 pub use raw::{JsonText, RawJson};
 pub(crate) use reading::read_bytes;
 pub use reading::{read_fields, read_json, read_json_at, read_json_borrowed, read_value};

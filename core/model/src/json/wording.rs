@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::own_id;
+
 /// A value is quoted up to this length.
 const QUOTED_MAX: usize = 60;
 /// How serde's errors of a field that isn't there begin.
@@ -18,6 +20,13 @@ pub(super) fn explain(path: &str, given: Option<&Value>, said: &str) -> String {
             format!("`{path}`: {what}")
         }
     };
+    if let Some(name) = said.strip_suffix(own_id::EMPTY) {
+        // The path ends at the object where serde reads that as a whole.
+        return match path.ends_with(name.trim_matches('`')) {
+            true => format!("`{path}`{}", own_id::EMPTY),
+            false => said.to_owned(),
+        };
+    }
     if let Some(rest) = said.strip_prefix(MISSING) {
         return at(format!("{rest} is missing"));
     }

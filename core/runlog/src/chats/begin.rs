@@ -223,6 +223,13 @@ enum Asked<'a> {
 
 /// An error if the id of a request, an assistant or a node is refused.
 fn check_names(request_id: &str, node: &StackNode) -> Result<()> {
+    for (name, id) in [("request_id", request_id), ("stack_id", &*node.stack_id)] {
+        if id.is_empty() {
+            return Err(Error::invalid(format!(
+                "`{name}` is empty; leave it out for a fresh one"
+            )));
+        }
+    }
     Step::new(
         request_id,
         &node.assistant_id,

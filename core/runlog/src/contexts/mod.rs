@@ -10,7 +10,7 @@ pub(crate) mod events;
 pub use runlog_model::{
     ContextEvent, ContextEventKind, DanglingToolCall, EventOptions, JsonText, Message, NewMessage,
     NewToolCall, RawJson, Role, ToolMark, ToolStyle, read_fields, read_json, read_json_at,
-    read_json_borrowed, read_value,
+    read_json_borrowed, read_value, read_with_own_id,
 };
 
 pub use append::{AppendOptions, AppendResult};
