@@ -1,6 +1,6 @@
 //! [`Beside`]: what others wrote to a chat while a request was gathered.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use runlog_model::{ChatEvent, ChatMessage, SessionId, Updates, json::slices::string};
 
@@ -17,8 +17,8 @@ use crate::{Result, Store};
 pub(super) struct Beside {
     /// The messages that they replace.
     pub(super) replaced: Vec<SavedAt>,
-    /// The messages that they append text to.
-    pub(super) extended: Vec<Extended>,
+    /// The messages that they append text to, by their ids.
+    pub(super) extended: HashMap<String, Extended>,
 }
 
 impl Beside {
@@ -94,8 +94,8 @@ impl Beside {
         else {
             return None;
         };
-        let mut extended = self.extended.iter();
-        extended.find(|it| !appended.is_empty() && it.before.message_id == *message_id)
+        let extended = self.extended.get(message_id);
+        extended.filter(|_| !appended.is_empty())
     }
 }
 

@@ -104,11 +104,14 @@ impl BufferedMessage {
         }
     }
 
-    /// What its event extends; `None` if that doesn't.
-    pub(super) fn extended(&self) -> Option<Extended> {
-        (self.written == Written::Extended).then(|| Extended {
-            before: self.message.clone(),
-            bytes: self.bytes,
+    /// What its event extends, by its id; `None` if that doesn't.
+    pub(super) fn extended(&self) -> Option<(String, Extended)> {
+        (self.written == Written::Extended).then(|| {
+            let extended = Extended {
+                before: self.message.clone(),
+                bytes: self.bytes,
+            };
+            (self.message.message_id.clone(), extended)
         })
     }
 

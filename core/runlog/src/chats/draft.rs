@@ -400,7 +400,7 @@ impl RequestDraft {
                 buffered.mark_written();
             }
         }
-        let (mut has_message, mut extended) = (false, Vec::new());
+        let (mut has_message, mut extended) = (false, HashMap::new());
         for buffered in &mut self.messages {
             let size = buffered.unwritten_bytes();
             if size > 0 && fits(size) {
