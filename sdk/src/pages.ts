@@ -154,7 +154,12 @@ export function listing<T, O extends { cursor?: string | undefined }, P extends 
     }
   };
   const first = ask();
-  const all = new Pages<T>(() => pagesAfter(first, (cursor) => read({ ...asked, cursor })));
+  const next = (cursor: string): Promise<P> => {
+    // A list may begin at a page of a number; behind it the cursor says where it goes on.
+    const { page: _, ...filters } = asked as O & { page?: unknown };
+    return read({ ...filters, cursor } as unknown as O);
+  };
+  const all = new Pages<T>(() => pagesAfter(first, next));
   return Object.assign(first, {
     [Symbol.asyncIterator]: () => all[Symbol.asyncIterator](),
     toArray: () => all.toArray(),

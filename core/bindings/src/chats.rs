@@ -96,12 +96,8 @@ calls! {
         change(Key::chat(&chat_id), async move { chats.delete_chat(&chat_id).await.map(drop) });
     restoreChat { chat_id: String } -> Chat =>
         change(Key::chat(&chat_id), async move { chats.restore_chat(&chat_id).await });
-    listChats(filter: ChatFilter) -> ChatList => {
-        // Who iterates over a list gives the page that it began with beside the cursor of each page behind it.
-        let page = if filter.cursor.is_some() { 0 } else { filter.page };
-        let filter = ChatFilter { page, ..filter };
-        of.read(async move { chats.list_chats(&filter).await })
-    };
+    listChats(filter: ChatFilter) -> ChatList =>
+        of.read(async move { chats.list_chats(&filter).await });
     saveMessages { chat_id: String, messages: Vec<Given<ChatMessage>>, after: Option<String> } -> Vec<ChatMessage> =>
         write_to(Key::chat(&chat_id), async move {
             match after {

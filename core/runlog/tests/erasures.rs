@@ -42,6 +42,8 @@ enum Step {
     SaveMessage(usize),
     UpdateMessage(usize, usize),
     DeleteMessage(usize, usize),
+    /// Deletes a chat, or restores it.
+    DeleteChat(usize),
     Copy(usize),
     CopyUpTo(usize, usize),
     Truncate(usize, usize),
@@ -67,6 +69,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => one.clone().prop_map(Step::SaveMessage),
         3 => (one.clone(), one.clone()).prop_map(|(a, b)| Step::UpdateMessage(a, b)),
         2 => (one.clone(), one.clone()).prop_map(|(a, b)| Step::DeleteMessage(a, b)),
+        2 => one.clone().prop_map(Step::DeleteChat),
         3 => one.clone().prop_map(Step::Copy),
         2 => (one.clone(), one.clone()).prop_map(|(a, b)| Step::CopyUpTo(a, b)),
         2 => (one.clone(), one.clone()).prop_map(|(a, b)| Step::Truncate(a, b)),
@@ -106,6 +109,7 @@ struct Known {
     described: (Option<String>, Option<String>),
     /// All titles and values of metadata that it ever had.
     descriptions: BTreeSet<String>,
+    is_deleted: bool,
 }
 
 struct Tried {
@@ -113,8 +117,8 @@ struct Tried {
     store: Option<Store>,
     known: Vec<Known>,
     gone: BTreeSet<String>,
-    /// Other versions of messages of which one is gone: which of them a chat has is not told here.
-    loose: BTreeSet<String>,
+    /// Messages that were deleted in a chat, which copies of it may have.
+    deleted: Vec<Said>,
     tokens: usize,
     backups: usize,
     /// An export of some time ago; what was truncated since would be there again with it.
@@ -130,7 +134,7 @@ impl Tried {
             store: Some(store),
             known: Vec::new(),
             gone: BTreeSet::new(),
-            loose: BTreeSet::new(),
+            deleted: Vec::new(),
             tokens: 0,
             backups: 0,
             kept: None,
@@ -161,8 +165,24 @@ impl Tried {
             return;
         }
         let at = |one: usize| one % self.known.len();
+        // Nothing is written to a chat that was deleted.
+        if let Step::Say(one)
+        | Step::Describe(one)
+        | Step::Run(one)
+        | Step::SaveMessage(one)
+        | Step::UpdateMessage(one, _)
+        | Step::DeleteMessage(one, _)
+        | Step::Copy(one)
+        | Step::CopyUpTo(one, _)
+        | Step::Truncate(one, _)
+        | Step::EraseMessage(one, _) = step
+            && self.known[at(one)].is_deleted
+        {
+            return;
+        }
         match step {
             Step::Start => {}
+            Step::DeleteChat(one) => self.delete_chat(at(one)),
             Step::Say(one) => self.say(at(one)),
             Step::Describe(one) => self.describe(at(one)),
             Step::Run(one) => self.run(at(one)),
@@ -231,6 +251,7 @@ impl Tried {
             chat: BTreeSet::new(),
             descriptions: [title.clone(), value.clone()].into(),
             described: (Some(title), Some(value)),
+            is_deleted: false,
         });
     }
 
@@ -331,6 +352,31 @@ impl Tried {
             .chats()
             .delete_messages(&chat_id, &[&said.id])
             .unwrap();
+        self.deleted.push(said);
+    }
+
+    fn delete_chat(&mut self, one: usize) {
+        let chat_id = self.known[one].id.to_string();
+        let chats = self.store().chats();
+        match self.known[one].is_deleted {
+            false => drop(chats.delete_chat(&chat_id).unwrap()),
+            true => drop(chats.restore_chat(&chat_id).unwrap()),
+        }
+        self.known[one].is_deleted ^= true;
+        self.kept = None;
+    }
+
+    /// All versions of the messages of which one is among some texts, in all chats that have or had them: of which copies share a message is
+    /// told by its first version.
+    fn versions_of(&self, tokens: &BTreeSet<String>) -> BTreeSet<String> {
+        let all = || {
+            let messages = self.known.iter().flat_map(|known| &known.messages);
+            messages.chain(&self.deleted)
+        };
+        let named = all().filter(|said| said.versions.iter().any(|it| tokens.contains(it)));
+        let firsts: BTreeSet<&String> = named.map(|said| &said.versions[0]).collect();
+        let versions = all().filter(|said| firsts.contains(&said.versions[0]));
+        versions.flat_map(|said| said.versions.clone()).collect()
     }
 
     fn copy(&mut self, one: usize, up_to: Option<usize>) {
@@ -378,6 +424,7 @@ impl Tried {
                 .flatten()
                 .cloned()
                 .collect(),
+            is_deleted: false,
         };
         assert_eq!(copy.messages.len(), from.messages.len());
         self.known.push(copy);
@@ -426,12 +473,13 @@ impl Tried {
             return;
         };
         let said = self.known[one].messages[message].clone();
+        let versions = self.versions_of(&said.versions.into_iter().collect());
         self.erase_as(
             Erase {
                 messages: vec![said.id],
                 ..Erase::default()
             },
-            said.versions.into_iter().collect(),
+            versions,
         );
     }
 
@@ -450,6 +498,7 @@ impl Tried {
             (known.user, known.described) = (None, (None, None));
         }
         gone.insert(token);
+        gone.extend(self.versions_of(&gone));
         self.erase_as(
             Erase {
                 positions,
@@ -462,6 +511,7 @@ impl Tried {
     fn erase_as(&mut self, what: Erase, mut gone: BTreeSet<String>) {
         // What copies made of a message that is erased with its session goes with it.
         let messages = self.known.iter().flat_map(|known| &known.messages);
+        let messages = messages.chain(&self.deleted);
         let of_erased = messages.filter(|said| gone.contains(&said.versions[0]));
         let changes: Vec<_> = of_erased.flat_map(|said| said.versions.clone()).collect();
         gone.extend(changes);
@@ -471,12 +521,6 @@ impl Tried {
         };
         let erased = self.store().erase(&what).unwrap();
         assert!(erased.is_gone);
-        let messages = self.known.iter().flat_map(|known| &known.messages);
-        let is_gone = |said: &&Said| said.versions.iter().any(|token| gone.contains(token));
-        let versions = messages
-            .filter(is_gone)
-            .flat_map(|said| said.versions.clone());
-        self.loose.extend(versions);
         self.gone.extend(gone);
         self.forget_erased_messages();
         match self.store().erase(&what) {
@@ -495,26 +539,31 @@ impl Tried {
         assert!(left.is_empty(), "in files: {left:?}");
     }
 
-    /// A message that was erased is in no chat any more; one of which a copy has another version may be.
+    /// A message that was erased is in no chat any more. One that says in a fork again what it said before, since who changed it is erased,
+    /// does.
     fn forget_erased_messages(&mut self) {
         let store = self.store.as_ref().unwrap();
         for known in &mut self.known {
+            let gone = &self.gone;
+            known.messages.retain_mut(|said| {
+                let is_there = !gone.contains(&said.versions[0]);
+                said.versions.retain(|version| !gone.contains(version));
+                is_there
+            });
+            // Of one that was deleted nothing is read before it is restored.
+            if known.is_deleted {
+                continue;
+            }
             let chat_id = known.id.to_string();
             let messages = store
                 .chats()
                 .get_messages(&chat_id, &MessageFilter::default());
-            let ids: BTreeSet<String> = messages
-                .unwrap()
-                .into_iter()
-                .map(|message| message.message_id)
-                .collect();
-            let loose = &self.loose;
-            known.messages.retain(|said| {
-                let is_whole = said.versions.iter().all(|token| !loose.contains(token));
-                assert!(ids.contains(&said.id) || !is_whole, "{:?}", said.versions);
-                ids.contains(&said.id)
-            });
-            assert_eq!(ids.len(), known.messages.len());
+            let read = messages.unwrap().into_iter().map(|it| it.message_id);
+            let expected = known.messages.iter().map(|said| said.id.clone());
+            assert_eq!(
+                read.collect::<BTreeSet<_>>(),
+                expected.collect::<BTreeSet<_>>()
+            );
         }
     }
 
@@ -585,9 +634,10 @@ impl Tried {
             .into_iter()
             .map(|session| (session.id, session))
             .collect();
-        assert_eq!(listed.len(), self.known.len());
+        let shown = || self.known.iter().filter(|known| !known.is_deleted);
+        assert_eq!(listed.len(), shown().count());
         let is_left = |token: &&String| !self.gone.contains(*token);
-        for known in &self.known {
+        for known in shown() {
             let session = &listed[&known.id];
             let (title, value) = &known.described;
             assert_eq!(session.title.as_ref(), title.as_ref().filter(is_left));
@@ -619,10 +669,8 @@ impl Tried {
                 })
                 .collect();
             for message in &known.messages {
-                if message.versions.iter().all(|it| !self.loose.contains(it)) {
-                    let newest = message.versions.last().unwrap();
-                    assert!(said[message.id.as_str()].contains(newest.as_str()));
-                }
+                let newest = message.versions.last().unwrap();
+                assert!(said[message.id.as_str()].contains(newest.as_str()));
             }
         }
     }
@@ -668,7 +716,7 @@ fn add_tokens(bytes: &[u8], tokens: &mut BTreeSet<String>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
 
     #[test]
     fn what_was_erased_is_nowhere_and_the_rest_is_read(steps in prop::collection::vec(step(), 1..60)) {

@@ -362,6 +362,7 @@ describe.each(places)("chats $name", ({ fresh }) => {
     expect((await chats.list({ keywords: "trip 4" })).items).toHaveLength(1);
     const first = await chats.list({ pageSize: 3 });
     const second = await chats.list({ pageSize: 3, cursor: first.next as string });
+    await failure(chats.list({ page: 2, pageSize: 3, cursor: first.next as string }), "invalid_input");
     expect(second.items.map((chat) => chat.title)).toEqual(["Trip 1", "Trip 0"]);
     expect(second.next).toBeUndefined();
   });
