@@ -260,8 +260,7 @@ impl Orchestrator {
     /// to record what they have. A run that has ended stays as it is.
     ///
     /// Of a store that is open for reading, the process that writes it is asked to do this. It answers while it has an
-    /// orchestrator; it is waited for as long as [`answer_timeout`](OrchestratorOptions::answer_timeout) says, and not at all where
-    /// no process writes the store.
+    /// orchestrator; it is waited for as long as [`answer_timeout`](OrchestratorOptions::answer_timeout) says.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when there is no such run;

@@ -42,8 +42,8 @@ impl Drop for Posted {
 /// Asks the process that writes, and waits for its answer: up to `claim_max` until it begins, and a minute from then on.
 ///
 /// # Errors
-/// Those of the call, as the other process tells them; [`Locked`](ErrorKind::Locked) when no process takes the request, at once
-/// where none writes the store: nothing is done then; [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) when it
+/// Those of the call, as the other process tells them; [`Locked`](ErrorKind::Locked) when no process takes the request:
+/// nothing is done then; [`OutcomeUnknown`](ErrorKind::OutcomeUnknown) when it
 /// has begun, and gave no answer, which is known within a second or two if its process has ended.
 pub(crate) async fn ask<S: Future<Output = ()>>(
     backend: &dyn Backend,
@@ -71,10 +71,6 @@ pub(crate) async fn ask<S: Future<Output = ()>>(
     let mut left = claim_max;
     // Asked again and again, so that nothing is done for long after a process that asked was killed.
     loop {
-        // Nothing is posted here, and what was before is withdrawn: nobody can have it.
-        if backend.maintenance().has_writer() == Some(false) {
-            return Err(nobody_writes());
-        }
         let turn = left.min(TURN_MAX);
         let valid = turn.saturating_add(VALID_BEYOND);
         request.expires_at_ms = now_ms().saturating_add(milliseconds(valid));
@@ -160,14 +156,6 @@ impl Posted {
         self.is_over = withdrawn.as_ref().is_ok_and(|is_withdrawn| *is_withdrawn);
         withdrawn.map_err(|error| unknown(&format!("it can't be withdrawn: {error}")))
     }
-}
-
-fn nobody_writes() -> Error {
-    Error::new(
-        ErrorKind::Locked,
-        "the store is open for reading, and no process has it open for writing that could be asked, so nothing was done: open \
-         it for writing, and do it there",
-    )
 }
 
 fn unknown(why: &str) -> Error {
