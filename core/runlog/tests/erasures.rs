@@ -112,6 +112,14 @@ struct Known {
     is_deleted: bool,
 }
 
+impl Known {
+    /// What describes it is erased: what is said of it next says nothing of what was said before.
+    fn forget_description(&mut self) {
+        (self.user, self.described) = (None, (None, None));
+        self.descriptions.clear();
+    }
+}
+
 struct Tried {
     folder: tempfile::TempDir,
     store: Option<Store>,
@@ -445,7 +453,7 @@ impl Tried {
     /// What was written in a session; not what it has of the one that it was copied from.
     fn erase(&mut self, one: usize) {
         let known = &mut self.known[one];
-        (known.user, known.described) = (None, (None, None));
+        known.forget_description();
         let what = Erase {
             sessions: vec![known.id],
             ..Erase::default()
@@ -459,7 +467,7 @@ impl Tried {
         let mut gone = BTreeSet::new();
         for known in self.known.iter_mut().filter(|it| it.user == Some(user)) {
             gone.extend(known.own.iter().cloned());
-            (known.user, known.described) = (None, (None, None));
+            known.forget_description();
         }
         let what = Erase {
             users: vec![name_of(user)],
@@ -495,7 +503,7 @@ impl Tried {
         let mut gone = BTreeSet::new();
         for known in known.filter(|known| known.descriptions.contains(&token)) {
             gone.extend(known.descriptions.intersection(&known.own).cloned());
-            (known.user, known.described) = (None, (None, None));
+            known.forget_description();
         }
         gone.insert(token);
         gone.extend(self.versions_of(&gone));
