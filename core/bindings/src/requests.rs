@@ -1,18 +1,23 @@
 //! [`RequestObject`]: an active request, in memory until it ends.
 
-use std::{cell::RefCell, rc::Rc};
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+};
 
 use runlog::{
     RawJson,
     chats::{ChatMessage, DelegateOptions, RequestBuffer, RequestDetails, RequestEnd, StepType},
 };
 use serde::Serialize;
+use tokio::sync::Mutex;
 
 use crate::{
     Failure, Host, Result,
-    answers::{IntoReply, Made, Typed, known, write},
+    answers::{IntoReply, Made, Typed, change, known, write_to},
     arguments::Input,
     calls::calls,
+    changes::Key,
     given::Given,
     object::{Object, Scope},
     space,
@@ -26,6 +31,11 @@ pub(crate) struct RequestObject {
     host: Host,
     /// `None` while its exit is being written, and afterwards.
     request: RefCell<Option<RequestBuffer>>,
+    /// Whether its exit was called: it takes nothing any more, though the exit may wait for its turn.
+    is_ending: Cell<bool>,
+    /// Held by the flush or the exit that is writing. Two at once would write the same part, and the second would find the ids of the
+    /// first taken.
+    turn: Mutex<()>,
 }
 
 /// Where a request is.
@@ -54,6 +64,8 @@ impl RequestObject {
             of,
             host: scope.host.clone(),
             request: RefCell::new(Some(request)),
+            is_ending: Cell::new(false),
+            turn: Mutex::new(()),
         });
         object.of.begun(&(Rc::clone(&object) as Rc<dyn Unfinished>));
         Made::new(scope, object, &place)
@@ -63,45 +75,79 @@ impl RequestObject {
         &self,
         work: impl FnOnce(&mut RequestBuffer) -> runlog::Result<T>,
     ) -> Typed<T> {
+        known(self.active(|request| work(request).map_err(Failure::from)))
+    }
+
+    /// Does something with the request, unless its exit was called.
+    fn active<T>(&self, work: impl FnOnce(&mut RequestBuffer) -> Result<T>) -> Result<T> {
         let mut request = self.request.borrow_mut();
-        known(match request.as_mut() {
-            Some(request) => work(request).map_err(Failure::from),
-            None => Err(ended()),
-        })
+        let request = request.as_mut().filter(|_| !self.is_ending.get());
+        work(request.ok_or_else(ended)?)
     }
 
     fn finish(self: Rc<Self>, end: RequestEnd) -> Result<Typed<()>> {
-        let mut request = self.request.take().ok_or_else(ended)?;
-        Ok(write(async move {
+        let key = self.active(|request| Ok(key_of(request)))?;
+        self.is_ending.set(true);
+        Ok(self.writing(key, |of| async move {
+            let _turn = of.turn.lock().await;
+            let taken = of.request.take();
+            let mut request = taken.ok_or_else(ended)?;
             let finished = request.finish(end).await;
             if finished.is_err() {
                 // The caller may try again.
-                *self.request.borrow_mut() = Some(request);
+                *of.request.borrow_mut() = Some(request);
+                of.is_ending.set(false);
             }
-            finished.map(drop)
+            finished.map(drop).map_err(Failure::from)
         }))
+    }
+
+    /// Writes what there is, in as many parts as it takes. The request continues meanwhile: of what it gathers then only what goes with the
+    /// first part is written by this call.
+    fn flush(self: Rc<Self>) -> Result<Typed<()>> {
+        let key = self.active(|request| Ok(key_of(request)))?;
+        Ok(self.writing(key, |of| async move {
+            let _turn = of.turn.lock().await;
+            loop {
+                let (part, is_last) = match of.request.borrow_mut().as_mut() {
+                    Some(request) => (request.start_flush()?, !request.has_unwritten()),
+                    // It has ended meanwhile, which wrote everything.
+                    None => return Ok(()),
+                };
+                let Some(part) = part else {
+                    return Ok(());
+                };
+                part.write().await?;
+                if let Some(request) = of.request.borrow_mut().as_mut() {
+                    request.flushed(&part);
+                }
+                if is_last {
+                    return Ok::<_, Failure>(());
+                }
+            }
+        }))
+    }
+
+    /// The answer of a write. One that changes messages looks at what there is of them: it waits for changes that were called before it.
+    fn writing<F>(
+        self: Rc<Self>,
+        (key, is_change): (Key, bool),
+        work: impl FnOnce(Rc<Self>) -> F,
+    ) -> Typed<()>
+    where
+        F: Future<Output = Result<()>> + 'static,
+    {
+        let work = work(self);
+        match is_change {
+            true => change(key, work),
+            false => write_to(key, work),
+        }
     }
 }
 
-impl RequestObject {
-    /// The request continues while a part is written: later messages and steps belong to the next part.
-    fn flush(self: Rc<Self>) -> Result<Typed<()>> {
-        let next = |of: &Self| match of.request.borrow_mut().as_mut() {
-            Some(request) => request.start_flush().map_err(Failure::from),
-            None => Err(ended()),
-        };
-        let Some(first) = next(&self)? else {
-            return Ok(known(Ok::<_, Failure>(())));
-        };
-        Ok(write(async move {
-            first.write().await?;
-            // It may have ended meanwhile, which writes everything.
-            if let Some(request) = self.request.borrow_mut().as_mut() {
-                request.flushed(&first);
-            }
-            Ok::<_, runlog::Error>(())
-        }))
-    }
+/// What a flush or an exit writes to, and whether it changes messages there.
+fn key_of(request: &RequestBuffer) -> (Key, bool) {
+    (Key::chat(request.chat_id()), request.changes_saved())
 }
 
 fn ended() -> Failure {
@@ -119,7 +165,9 @@ fn place(request: &RequestBuffer) -> RequestPlace {
 
 impl Unfinished for RequestObject {
     fn leave(&self) -> Option<Box<dyn Send>> {
-        Some(Box::new(self.request.take()?))
+        // One that is ending is written by its exit.
+        let taken = (!self.is_ending.get()).then(|| self.request.take());
+        Some(Box::new(taken.flatten()?))
     }
 }
 
@@ -133,12 +181,7 @@ impl Object for RequestObject {
         if let Some(answer) = call(&self, scope, input)? {
             return Ok(Some(answer));
         }
-        let mut request = self.request.borrow_mut();
-        space::call(
-            request.as_mut().ok_or_else(ended)?.space_mut(),
-            scope,
-            input,
-        )
+        self.active(|request| space::call(request.space_mut(), scope, input))
     }
 }
 

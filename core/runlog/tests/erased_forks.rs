@@ -14,6 +14,7 @@ use runlog::{
     },
     log::Position,
     retention::{Erase, Erased},
+    scan::TextQuery,
     sessions::CopySession,
 };
 
@@ -420,7 +421,8 @@ fn go_on(store: &Store, chat_id: &str, key: &str) {
 
 #[test]
 fn the_space_of_a_request_goes_from_the_forks_that_went_on_with_it() {
-    for user in ["ann", "bob"] {
+    // Also where its step was erased by itself before.
+    for (user, is_step_gone) in [("ann", false), ("bob", false), ("ann", true)] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
         let store = Store::open(&path).unwrap();
@@ -441,6 +443,18 @@ fn the_space_of_a_request_goes_from_the_forks_that_went_on_with_it() {
         go_on(&store, "of eve", "train");
         // A request of bob's own is none of this.
         let own = interrupted(&store, "of bob");
+        if is_step_gone {
+            let query = TextQuery::new("4711").unwrap();
+            let found = store.search(&query, Position(1)).unwrap().found;
+            let positions = vec![found[0].0];
+            erase(
+                &store,
+                Erase {
+                    positions,
+                    ..Erase::default()
+                },
+            );
+        }
         erase(&store, of_users(&[user]));
         let what = format!("erased: {user}");
         let gone: &[&str] = match user {

@@ -13,6 +13,7 @@ use runlog::{
         SearchMessages, Updates,
     },
     log::Position,
+    scan::TextQuery,
     sessions::CopySession,
 };
 
@@ -22,6 +23,8 @@ both! {
     what_others_changed_of_the_text_is_written_over
     the_rest_of_a_dropped_request_follows_what_was_flushed
     a_copy_has_the_text_up_to_its_end
+    what_was_said_in_pieces_is_in_one_record_once_its_request_ends
+    a_part_that_two_write_is_written_once
 }
 
 const NOBODY_ELSE: fn(&Chats, &str) = |_, _| {};
@@ -224,4 +227,75 @@ fn a_copy_has_the_text_up_to_its_end(store: &Store) {
     assert_eq!(of(&chat), r#"{"content":"Once upon a time"}"#);
     let copy = copied.session.id.to_string();
     assert_eq!(of(&copy), r#"{"content":"Once upon"}"#);
+}
+
+/// Whether one record has a text: what a search of the log finds.
+fn is_found(store: &Store, text: &str) -> bool {
+    let query = TextQuery::new(text).unwrap();
+    !store.search(&query, Position(1)).unwrap().found.is_empty()
+}
+
+fn what_was_said_in_pieces_is_in_one_record_once_its_request_ends(store: &Store) {
+    for end in ["finished", "finished with more", "dropped"] {
+        let (mut request, chat, answer) = begin(store, r#"{"content":"Once"}"#);
+        let piece = end.replace(' ', "_");
+        request
+            .append(&answer, &format!(" {piece}, sk-li"))
+            .unwrap();
+        request.flush().unwrap();
+        let rated = format!(r#"{{"props":{{"rating":5,"content":"Once {piece}, sk-li"}}}}"#);
+        update(&store.chats(), &answer, &rated);
+        request.append(&answer, "ve-1").unwrap();
+        let mut whole = format!("Once {piece}, sk-live-1");
+        if end != "finished with more" {
+            request.flush().unwrap();
+        } else {
+            request.append(&answer, ", more").unwrap();
+            whole.push_str(", more");
+        }
+        assert!(!is_found(store, &whole), "{end}");
+        match end {
+            "dropped" => drop(request),
+            _ => request.finish(RequestEnd::Completed).unwrap(),
+        }
+        assert!(is_found(store, &whole), "{end}");
+        let props = format!(r#"{{"rating":5,"content":"{whole}"}}"#);
+        assert_eq!(found(store, &chat, &answer).1, props, "{end}");
+    }
+    // What others made of a text that was all written stays.
+    let (mut request, chat, answer) = begin(store, r#"{"content":"Once"}"#);
+    request.append(&answer, " upon").unwrap();
+    request.flush().unwrap();
+    update(
+        &store.chats(),
+        &answer,
+        r#"{"props":{"content":"Once more"}}"#,
+    );
+    request.finish(RequestEnd::Completed).unwrap();
+    assert_eq!(found(store, &chat, &answer).1, r#"{"content":"Once more"}"#);
+}
+
+fn a_part_that_two_write_is_written_once(store: &Store) {
+    let chats = runlog::Store::with_backend(store.backend().clone()).chats();
+    let written = async {
+        let chat = chats.create_chat(Chat::new("lead")).await.unwrap().chat_id;
+        let asked = ChatMessage::text(ChatRole::User, "?");
+        let new = NewRequest::new("lead");
+        let mut request = chats.begin_request(&chat, new, asked).await.unwrap();
+        let given = ChatMessage {
+            message_id: format!("given in {chat}"),
+            ..ChatMessage::text(ChatRole::Assistant, "Once")
+        };
+        let answer = request.send(given).unwrap();
+        let flush = request.start_flush().unwrap().unwrap();
+        request.append(&answer, " upon a time").unwrap();
+        let both = futures_util::future::join(flush.write(), flush.write()).await;
+        assert!(both.0.is_ok() && both.1.is_ok(), "{both:?}");
+        // As if nobody had said that it is written.
+        request.finish(RequestEnd::Completed).await.unwrap();
+        (chat, answer)
+    };
+    let (chat, answer) = block_on(written);
+    let props = r#"{"content":"Once upon a time"}"#;
+    assert_eq!(found(store, &chat, &answer).1, props);
 }

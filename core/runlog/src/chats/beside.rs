@@ -19,6 +19,8 @@ pub(super) struct Beside {
     pub(super) replaced: Vec<SavedAt>,
     /// The messages that they append text to, by their ids.
     pub(super) extended: HashMap<String, Extended>,
+    /// Whether it is the end of the request, which writes messages whole that were written in pieces.
+    pub(super) is_end: bool,
 }
 
 impl Beside {
@@ -61,7 +63,7 @@ impl Beside {
             let fold = store.chats().fold_of(session, Of::Messages(&ids)).await?;
             let fold = fold.read();
             if let Some(now) = fold.message(message_id) {
-                adjusted.push(self.follow(now, event)?);
+                adjusted.extend(self.follow(now, event)?);
             }
         }
         Ok(adjusted)
@@ -76,26 +78,40 @@ impl Beside {
         whole.collect()
     }
 
-    /// The event, or the one with the whole message if its text can't follow that as it is now.
-    fn follow(&self, now: &ChatMessage, event: ChatEvent) -> Result<ChatEvent> {
-        match self.of(&event) {
-            Some(extended) if !extended.is_followed_in(now) => extended.whole(event),
-            _ => Ok(event),
+    /// The event, or the one with the whole message: at the end, or if its text can't follow the message as it is now.
+    fn follow(&self, now: &ChatMessage, event: ChatEvent) -> Result<Option<ChatEvent>> {
+        let (
+            Some(extended),
+            ChatEvent::MessageUpdated {
+                appended, at_ms, ..
+            },
+        ) = (self.of(&event), &event)
+        else {
+            return Ok(Some(event));
+        };
+        if !extended.is_followed_in(now) {
+            // What others made of a text that was all written stays.
+            let is_all_written = appended.is_empty();
+            return (!is_all_written).then(|| extended.whole(event)).transpose();
         }
+        if !self.is_end {
+            return Ok(Some(event));
+        }
+        let props = now.appended(appended, *at_ms)?.props;
+        Ok(Some(ChatEvent::MessageUpdated {
+            message_id: now.message_id.clone(),
+            at_ms: now.updated_at_ms.max(*at_ms),
+            updates: Updates::new().with("props", props),
+            appended: String::new(),
+        }))
     }
 
     /// The message that an event appends text to.
     fn of(&self, event: &ChatEvent) -> Option<&Extended> {
-        let ChatEvent::MessageUpdated {
-            message_id,
-            appended,
-            ..
-        } = event
-        else {
-            return None;
-        };
-        let extended = self.extended.get(message_id);
-        extended.filter(|_| !appended.is_empty())
+        match event {
+            ChatEvent::MessageUpdated { message_id, .. } => self.extended.get(message_id),
+            _ => None,
+        }
     }
 }
 

@@ -34,6 +34,8 @@ pub(super) struct BufferedMessage {
     /// The text that was appended to its content since.
     pub(super) appended: String,
     written: Written,
+    /// Whether its text is in the store in pieces.
+    is_in_pieces: bool,
 }
 
 /// A message that text is appended to.
@@ -61,12 +63,18 @@ impl BufferedMessage {
             bytes,
             appended: String::new(),
             written: Written::No,
+            is_in_pieces: false,
         }
     }
 
     /// How many bytes of it aren't written yet.
     pub(super) fn unwritten_bytes(&self) -> usize {
         unwritten_bytes(self.written, self.bytes)
+    }
+
+    /// Whether its event changes what was written of it before.
+    pub(super) fn changes_saved(&self) -> bool {
+        self.is_in_pieces || matches!(self.written, Written::Before | Written::Extended)
     }
 
     pub(super) fn rename(&mut self, id: &str) {
@@ -104,9 +112,26 @@ impl BufferedMessage {
         }
     }
 
-    /// What its event extends, by its id; `None` if that doesn't.
+    /// As [`event`](Self::event), where it is the last: a message whose text was written in pieces is written once more, whole, if there is
+    /// `room` for that. A search of the log looks at records.
+    pub(super) fn last_event(&self, room: &mut usize) -> Option<ChatEvent> {
+        let is_left_in_pieces = self.is_in_pieces && self.written == Written::All;
+        if !is_left_in_pieces || self.bytes > *room {
+            return self.event();
+        }
+        *room -= self.bytes;
+        Some(ChatEvent::MessageUpdated {
+            message_id: self.message.message_id.clone(),
+            at_ms: self.message.updated_at_ms,
+            updates: Updates::new(),
+            appended: String::new(),
+        })
+    }
+
+    /// What its event extends, or its [last one](Self::last_event), by its id; `None` if that doesn't.
     pub(super) fn extended(&self) -> Option<(String, Extended)> {
-        (self.written == Written::Extended).then(|| {
+        let is_left_in_pieces = self.is_in_pieces && self.written == Written::All;
+        (self.written == Written::Extended || is_left_in_pieces).then(|| {
             let extended = Extended {
                 before: self.message.clone(),
                 bytes: self.bytes,
@@ -117,6 +142,7 @@ impl BufferedMessage {
 
     pub(super) fn mark_written(&mut self) {
         self.message = self.finished();
+        self.is_in_pieces |= self.written == Written::Extended;
         self.appended.clear();
         self.written = Written::All;
     }

@@ -11,13 +11,10 @@ use runlog_model::{
 };
 
 use super::{
-    beside::Beside,
     buffered::{BufferedMessage, BufferedStep},
     ending::{RequestEnd, ended, settled},
     save_among::{SavedAt, deletions},
-    sizes::{
-        ERROR_CHARS_MAX, PART_BYTES_MAX, PART_RECORDS_MAX, check_size, message_bytes, step_bytes,
-    },
+    sizes::{ERROR_CHARS_MAX, check_size, message_bytes, step_bytes},
     stack::{CallStack, StackNode},
     store::{already_exists, check_chat, not_found},
     taken_ids::NewIds,
@@ -30,15 +27,15 @@ use crate::{Error, Result, backend::Backend};
 /// request is flushed or ends.
 pub struct RequestDraft {
     pub(super) backend: Arc<dyn Backend>,
-    request: ChatRequest,
+    pub(super) request: ChatRequest,
     pub(super) stack: CallStack,
     space: Space,
     /// A snapshot of the current space, taken when a step begins and shared by all steps until the space changes.
     snapshot: OnceLock<RawJson>,
-    messages: Vec<BufferedMessage>,
-    message_indexes: HashMap<String, usize>,
+    pub(super) messages: Vec<BufferedMessage>,
+    pub(super) message_indexes: HashMap<String, usize>,
     /// The ids chosen by the caller, which the chat may have already.
-    given_ids: Vec<String>,
+    pub(super) given_ids: Vec<String>,
     pub(super) steps: Vec<BufferedStep>,
     /// What the inputs and spaces of the next steps are saved as differences from.
     diffs: StepDiffs,
@@ -46,13 +43,6 @@ pub struct RequestDraft {
     pub(super) is_request_changed: bool,
     /// The messages to delete once there is one of the request.
     pub(super) replaced: Vec<SavedAt>,
-}
-
-/// A part of a request that fits one batch.
-pub(super) struct Part {
-    pub(super) events: Vec<ChatEvent>,
-    pub(super) given_ids: Vec<String>,
-    pub(super) beside: Beside,
 }
 
 impl RequestDraft {
@@ -354,7 +344,9 @@ impl RequestDraft {
             .zip(&self.steps)
             .filter_map(|(settled, buffered)| buffered.event_as(settled))
             .chain(error_step.map(|step| ChatEvent::StepSaved(Box::new(step))));
-        let messages = self.messages.iter().filter_map(BufferedMessage::event);
+        let mut room = self.room();
+        let messages = self.messages.iter();
+        let messages = messages.filter_map(|message| message.last_event(&mut room));
         let replaced = match self.messages.is_empty() {
             true => &[],
             false => &*self.replaced,
@@ -364,81 +356,6 @@ impl RequestDraft {
             .chain(steps)
             .chain([ended(&self.request, end, now)])
             .collect()
-    }
-
-    /// Whether the unwritten messages and steps exceed the limits of one batch.
-    pub(super) fn exceeds_part(&self) -> bool {
-        let (mut bytes, mut count) = (0, 0);
-        let mut sizes = self.unwritten_sizes();
-        sizes.any(|size| {
-            (bytes, count) = (bytes + size, count + 1);
-            bytes > PART_BYTES_MAX || count > PART_RECORDS_MAX
-        })
-    }
-
-    fn unwritten_sizes(&self) -> impl Iterator<Item = usize> {
-        let messages = self.messages.iter().map(BufferedMessage::unwritten_bytes);
-        let steps = self.steps.iter().map(BufferedStep::unwritten_bytes);
-        messages.chain(steps).filter(|size| *size > 0)
-    }
-
-    /// The next batch of unwritten messages and steps, in their current version, with the message ids in it that were
-    /// chosen by the caller. They are marked as written.
-    pub(super) fn take_part(&mut self) -> Part {
-        let (mut bytes, mut count, mut is_whole) = (0, 0, true);
-        let mut fits = |size: usize| {
-            (bytes, count) = (bytes + size, count + 1);
-            is_whole &= count == 1 || (bytes <= PART_BYTES_MAX && count <= PART_RECORDS_MAX);
-            is_whole
-        };
-        let mut events = Vec::new();
-        // Steps first: after a crash between two parts, the running step is stored, and the request can be resumed from it.
-        for buffered in &mut self.steps {
-            let size = buffered.unwritten_bytes();
-            if size > 0 && fits(size) {
-                events.extend(buffered.event());
-                buffered.mark_written();
-            }
-        }
-        let (mut has_message, mut extended) = (false, HashMap::new());
-        for buffered in &mut self.messages {
-            let size = buffered.unwritten_bytes();
-            if size > 0 && fits(size) {
-                events.extend(buffered.event());
-                extended.extend(buffered.extended());
-                buffered.mark_written();
-                has_message = true;
-            }
-        }
-        let mut replaced = Vec::new();
-        if has_message {
-            replaced = std::mem::take(&mut self.replaced);
-            events.extend(deletions(&replaced, self.backend.now_ms()));
-        }
-        if is_whole && std::mem::take(&mut self.is_request_changed) {
-            events.push(ChatEvent::RequestSaved(Box::new(self.request.clone())));
-        }
-        let is_in_part = |id: &String| {
-            let index = self.message_indexes.get(id);
-            index.is_some_and(|index| self.messages[*index].unwritten_bytes() == 0)
-        };
-        let given_ids = std::mem::take(&mut self.given_ids);
-        let (in_part, left) = given_ids.into_iter().partition(is_in_part);
-        self.given_ids = left;
-        Part {
-            events,
-            given_ids: in_part,
-            beside: Beside { replaced, extended },
-        }
-    }
-
-    /// What the events of its end depend on.
-    pub(super) fn beside(&self) -> Beside {
-        let messages = self.messages.iter();
-        Beside {
-            replaced: self.replaced.clone(),
-            extended: messages.filter_map(BufferedMessage::extended).collect(),
-        }
     }
 
     /// A step for the error of a request that failed while no step was running: nothing else would store the error.

@@ -14,8 +14,8 @@ use runlog_model::{ChatEvent, ChatIdOf, SessionId};
 use super::{
     RequestBuffer, RequestEnd,
     beside::Beside,
-    draft::Part,
     flush::{RequestFlush, place_of, renamed},
+    parts::Part,
     taken_ids::NewIds,
     write::Prepared,
 };
@@ -49,7 +49,12 @@ impl Drop for RequestBuffer {
             let write = |prepared: &Prepared| write_under(key, prepared, Expected::Any);
             let _ = prepared.map(|prepared| write(&prepared).or_else(|_| write(&prepared)));
         };
-        if let Some(RequestFlush(part)) = self.flushing.take() {
+        let flushing = self.flushing.take();
+        let is_written = |flush: &RequestFlush| {
+            let written = flush.0.is_written.try_lock();
+            written.is_ok_and(|written| *written)
+        };
+        if let Some(RequestFlush(part)) = flushing.filter(|flush| !is_written(flush)) {
             let prepared = match &part.looked_up {
                 None => Ok(part.prepared.clone()),
                 Some(of) => {

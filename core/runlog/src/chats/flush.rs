@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use runlog_log::{Batch, Expected, Sequence};
 use runlog_model::{ChatEvent, ChatIdOf, SessionId};
 
-use super::{draft, pages::is_in_order, store::already_exists, taken_ids::NewIds, write::Prepared};
+use super::{pages::is_in_order, parts, store::already_exists, taken_ids::NewIds, write::Prepared};
 use crate::{Result, Store, kernel::records::chat_stream};
 
 /// A part of a request that is being written. Writing it is idempotent.
@@ -18,12 +18,14 @@ pub(super) struct Part {
     /// Events that are written without looking at the chat, at its end.
     pub(super) prepared: Prepared,
     /// Events for which the chat has to be looked at: their place in it, or the messages that they change.
-    pub(super) looked_up: Option<draft::Part>,
+    pub(super) looked_up: Option<parts::Part>,
     /// Whether their place is looked up.
     pub(super) is_placed: bool,
     pub(super) key: [u8; 16],
     /// The fresh ids of its messages whose own were taken when it was to be written.
     pub(super) new_ids: Mutex<NewIds>,
+    /// Whether it is written; held by the one who writes it. Another would find the ids of its messages taken, by themselves.
+    pub(super) is_written: tokio::sync::Mutex<bool>,
 }
 
 impl Part {
@@ -41,10 +43,15 @@ impl RequestFlush {
     /// [`AlreadyExists`](crate::ErrorKind::AlreadyExists), [`start_flush`](super::RequestBuffer::start_flush) gives the
     /// part to write instead.
     pub async fn write(&self) -> Result<()> {
+        let mut is_written = self.0.is_written.lock().await;
+        if *is_written {
+            return Ok(());
+        }
         let Err(error) = self.try_write().await else {
+            *is_written = true;
             return Ok(());
         };
-        let Some(draft::Part { given_ids, .. }) = &self.0.looked_up else {
+        let Some(parts::Part { given_ids, .. }) = &self.0.looked_up else {
             return Err(error);
         };
         let mut new_ids = self.0.new_ids();
@@ -71,7 +78,7 @@ impl RequestFlush {
             ..
         } = &*self.0;
         let backend = &**store.backend();
-        let Some(draft::Part {
+        let Some(parts::Part {
             events,
             given_ids,
             beside,
@@ -119,7 +126,7 @@ impl RequestFlush {
             store: part.store.clone(),
             session: part.session,
             prepared: Prepared::new(part.session, events.clone(), None, now)?,
-            looked_up: Some(draft::Part {
+            looked_up: Some(parts::Part {
                 events,
                 given_ids,
                 beside: of.beside.clone(),
@@ -127,6 +134,7 @@ impl RequestFlush {
             is_placed: part.is_placed,
             key: part.key,
             new_ids: Mutex::default(),
+            is_written: tokio::sync::Mutex::default(),
         };
         Ok(Some((Self(Arc::new(part)), new_ids)))
     }

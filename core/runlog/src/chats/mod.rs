@@ -21,6 +21,7 @@ mod message_fold;
 mod messages;
 mod open_steps;
 mod pages;
+mod parts;
 mod places;
 mod redact;
 mod request;

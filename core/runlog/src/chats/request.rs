@@ -250,6 +250,7 @@ impl RequestBuffer {
                 is_placed,
                 store,
                 new_ids: Mutex::default(),
+                is_written: tokio::sync::Mutex::default(),
             })));
         }
         Ok(self.flushing.clone())

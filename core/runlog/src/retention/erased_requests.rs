@@ -72,13 +72,16 @@ impl Store {
     }
 }
 
-/// The requests of a chat with a step that was saved at one of these positions, and all steps of theirs.
+/// The requests of a chat that were begun, or have a step that was saved, at one of these positions, and all steps of theirs.
 fn requests_with_steps_at(
     fold: &ChatFold,
     positions: &BTreeSet<u64>,
 ) -> (HashSet<String>, HashSet<String>) {
     let at = fold.steps_after(0).filter(|(at, _)| positions.contains(at));
-    let requests: HashSet<String> = at.map(|(_, step)| step.request_id.clone()).collect();
+    let mut requests: HashSet<String> = at.map(|(_, step)| step.request_id.clone()).collect();
+    // Its steps may have been erased before, by their positions.
+    let begun = fold.requests_begun_at(|at| positions.contains(&at));
+    requests.extend(begun.into_iter().map(str::to_owned));
     let steps = requests.iter().flat_map(|id| fold.steps_of_request(id));
     let steps = steps.map(|step| step.step_id.clone()).collect();
     (requests, steps)

@@ -136,6 +136,13 @@ impl ChatFold {
         begun.into_iter().map(|(_, record)| record).collect()
     }
 
+    /// The ids of the requests whose first record stands at a position that is chosen.
+    pub fn requests_begun_at(&self, is_chosen: impl Fn(u64) -> bool) -> Vec<&str> {
+        let begun = self.requests.iter();
+        let begun = begun.filter(|(_, it)| it.record.is_some() && is_chosen(it.begun));
+        begun.map(|(id, _)| id.as_str()).collect()
+    }
+
     /// The messages that the answer of a request replaces, as far as they are there still, each with the position at which it was
     /// saved. One that was saved since under an id of theirs is another message.
     pub fn replaced_by(&self, request_id: &str) -> Vec<(String, u64)> {
