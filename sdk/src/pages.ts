@@ -167,14 +167,15 @@ export function listing<T, O extends { cursor?: string | undefined }, P extends 
 }
 
 /**
- * The filters as they are now, to which the cursors belong, with the lists and objects in them, each read once. What is no object
- * with fields, or has a form of its own, is as it was given: it is refused where it is looked at.
+ * The filters as they are now, to which the cursors belong, with the lists and objects in them, each read once; what says what it is
+ * in JSON is that. What is no object with fields is as it was given: it is refused where it is looked at.
  */
 function copyOf<V>(value: V, within: readonly unknown[] = []): V {
   if (typeof value !== "object" || value === null || within.includes(value)) return value;
   const inside = [...within, value];
   if (Array.isArray(value)) return Array.from(value, (item: unknown) => copyOf(item, inside)) as V;
-  if (value instanceof Error || classOf(value) !== "Object" || "toJSON" in value) return value;
+  if ("toJSON" in value && typeof value.toJSON === "function") return copyOf((value as { toJSON: () => V }).toJSON(), inside);
+  if (value instanceof Error || classOf(value) !== "Object") return value;
   const fields = Object.entries({ ...value }).map(([name, field]) => [name, copyOf(field, inside)]);
   const copy = Object.fromEntries(fields) as V & object;
   // A class whose getters would be left out is refused, too.

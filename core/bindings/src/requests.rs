@@ -7,7 +7,10 @@ use std::{
 
 use runlog::{
     RawJson,
-    chats::{ChatMessage, DelegateOptions, RequestBuffer, RequestDetails, RequestEnd, StepType},
+    chats::{
+        ChatMessage, DelegateOptions, RequestBuffer, RequestDetails, RequestEnd, RequestFlush,
+        StepType,
+    },
 };
 use serde::Serialize;
 use tokio::sync::Mutex;
@@ -102,28 +105,29 @@ impl RequestObject {
         }))
     }
 
-    /// Writes what there is, in as many parts as it takes. The request continues meanwhile: of what it gathers then only what goes with the
-    /// first part is written by this call.
+    /// Writes what there is, in as many parts as it takes. The request continues meanwhile: what it gathers then belongs to the next
+    /// part.
     fn flush(self: Rc<Self>) -> Result<Typed<()>> {
-        let key = self.active(|request| Ok(key_of(request)))?;
+        let (key, part) = self.active(|request| Ok((key_of(request), next_part(request)?)))?;
+        let Some(mut part) = part else {
+            return Ok(known(Ok::<_, Failure>(())));
+        };
         Ok(self.writing(key, |of| async move {
             let _turn = of.turn.lock().await;
             loop {
-                let (part, is_last) = match of.request.borrow_mut().as_mut() {
-                    Some(request) => (request.start_flush()?, !request.has_unwritten()),
-                    // It has ended meanwhile, which wrote everything.
-                    None => return Ok(()),
-                };
-                let Some(part) = part else {
+                let (flush, is_last) = part;
+                flush.write().await?;
+                let mut request = of.request.borrow_mut();
+                // If it has ended meanwhile, that wrote everything.
+                let Some(request) = request.as_mut() else {
                     return Ok(());
                 };
-                part.write().await?;
-                if let Some(request) = of.request.borrow_mut().as_mut() {
-                    request.flushed(&part);
-                }
-                if is_last {
+                request.flushed(&flush);
+                let next = if is_last { None } else { next_part(request)? };
+                let Some(next) = next else {
                     return Ok::<_, Failure>(());
-                }
+                };
+                part = next;
             }
         }))
     }
@@ -143,6 +147,12 @@ impl RequestObject {
             false => write_to(key, work),
         }
     }
+}
+
+/// The part that a flush writes next, which may be under way already, and whether all that was gathered is in it.
+fn next_part(request: &mut RequestBuffer) -> Result<Option<(RequestFlush, bool)>> {
+    let part = request.start_flush()?;
+    Ok(part.map(|part| (part, !request.has_unwritten())))
 }
 
 /// What a flush or an exit writes to, and whether it changes messages there.

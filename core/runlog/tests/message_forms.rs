@@ -26,6 +26,7 @@ both! {
     a_recorder_that_comes_later_knows_the_calls_of_all_items
     custom_calls_are_answered_in_their_form_and_what_the_provider_did_is_kept
     a_result_in_another_form_than_its_call_is_refused
+    results_in_two_forms_in_one_message_are_refused
 }
 
 fn raw(text: &str) -> RawJson {
@@ -256,13 +257,32 @@ fn a_result_in_another_form_than_its_call_is_refused(store: &Store) {
         run.record_tool_result(&as_such).unwrap();
         let written = raw(messages(store, &run, 2)[0].as_str());
         assert_eq!(
-            ResultForm::of(&written),
-            ResultForm::of(&raw(result)),
+            ResultForm::all_in(&written),
+            ResultForm::all_in(&raw(result)),
             "{written}"
         );
         let again = started(store);
         again.record_raw_message(raw(call)).unwrap();
         again.record_raw_message(raw(result)).unwrap();
+    }
+}
+
+fn results_in_two_forms_in_one_message_are_refused(store: &Store) {
+    for (calls, result) in [
+        (
+            r#"{"role":"assistant","content":[{"toolUse":{"toolUseId":"c","name":"ls","input":{}}},{"toolUse":{"toolUseId":"d","name":"ls","input":{}}}]}"#,
+            r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"c"},{"toolResult":{"toolUseId":"d","content":[{"text":"1"}]}}]}"#,
+        ),
+        (
+            r#"{"role":"assistant","content":[{"type":"tool-call","toolCallId":"c","toolName":"ls","input":{}},{"type":"tool-call","toolCallId":"d","toolName":"ls","input":{}}]}"#,
+            r#"{"role":"tool","tool_call_id":"c","content":[{"type":"tool-result","toolCallId":"d","toolName":"ls","output":{"type":"text","value":"1"}}]}"#,
+        ),
+    ] {
+        let run = started(store);
+        run.record_raw_message(raw(calls)).unwrap();
+        let error = run.record_raw_message(raw(result)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{result}");
+        assert_eq!(messages(store, &run, 2), [] as [&str; 0]);
     }
 }
 

@@ -458,6 +458,35 @@ describe.each(places)("chats $name", ({ fresh }) => {
     await failure(chats.restore("his"), "already_exists");
   });
 
+  test("flushes that nobody awaits one by one write all that was gathered before each, once", async () => {
+    const { chats } = await fresh();
+    await chats.create({ chatId: "c", assistantId: "a" });
+    const asked = { assistantId: "a", message: { type: "text", props: { content: "q" } } };
+    const said = (content: string, messageId?: string) => ({ role: "assistant" as const, type: "text", props: { content }, ...(messageId === undefined ? {} : { messageId }) });
+    const answers = async (requestId: string) => (await chats.getMessages("c", { requestId })).filter(({ role }) => role === "assistant").map(({ messageId, props }) => [messageId, props["content"]]);
+    for (let round = 0; round < 12; round++) {
+      const given = round % 2 === 0 ? undefined : `given ${round}`;
+      // A flush beside another resolves once what was appended before it is there.
+      const request = await chats.beginRequest("c", asked);
+      const answer = await request.send(said("A", given));
+      await Promise.all([request.flush(), request.append(answer, "B"), request.flush()]);
+      expect(await answers(request.requestId)).toEqual([[answer, "AB"]]);
+      // The exit comes behind flushes that are under way, and nothing is written twice.
+      const pieces = ["C", "D", "E"].flatMap((piece) => [request.append(answer, piece), request.flush()]);
+      await Promise.all([...pieces, request.append(answer, "F"), request.finish("completed")]);
+      expect(await answers(request.requestId)).toEqual([[answer, "ABCDEF"]]);
+      // An update that was called before is there before, and what was appended stands behind it.
+      const second = await chats.beginRequest("c", asked);
+      const other = await second.send(said("x"));
+      await second.flush();
+      await second.append(other, "y");
+      await Promise.all([chats.updateMessage(other, { props: { content: "x", rating: 1 } }), round % 3 === 0 ? second.flush() : second.finish("completed")]);
+      const saved = (await chats.getMessages("c", { requestId: second.requestId })).at(-1);
+      expect(saved?.props).toEqual({ content: "xy", rating: 1 });
+      await second.close();
+    }
+  });
+
   test("a request is flushed while it goes on, and its messages change their type", async () => {
     const { chats } = await fresh();
     const { chatId } = await chats.create({ assistantId: "travel" });

@@ -40,21 +40,23 @@ impl ResultForm {
         }
     }
 
-    /// The form of the results that a message carries; `None` for one that carries none, and for what is no message.
-    pub fn of(message: &RawJson) -> Option<Self> {
-        let envelope = Envelope::of(message).ok()?;
+    /// The forms of the results that a message carries, each once; none for a message without results, and for what is no message.
+    pub fn all_in(message: &RawJson) -> Vec<Self> {
+        let Ok(envelope) = Envelope::of(message) else {
+            return Vec::new();
+        };
         match envelope.item {
-            Some(Item::FunctionCallOutput) => return Some(Self::OutputItem),
-            Some(Item::CustomCallOutput) => return Some(Self::CustomOutputItem),
-            Some(_) => return None,
+            Some(Item::FunctionCallOutput) => return vec![Self::OutputItem],
+            Some(Item::CustomCallOutput) => return vec![Self::CustomOutputItem],
+            Some(_) => return Vec::new(),
             None => {}
         }
         let of_role = |role| match role {
-            Role::Tool => envelope.form_of_tool(),
-            Role::User => envelope.form_of_user(),
-            Role::System | Role::Assistant => Ok(None),
+            Role::Tool => envelope.forms_of_tool(),
+            Role::User => envelope.forms_of_user(),
+            Role::System | Role::Assistant => Ok(Vec::new()),
         };
-        envelope.role().and_then(of_role).ok()?
+        envelope.role().and_then(of_role).unwrap_or_default()
     }
 }
 
@@ -74,28 +76,40 @@ impl ToolStyle {
 }
 
 impl Envelope<'_> {
-    fn form_of_tool(&self) -> Result<Option<ResultForm>> {
-        let mut form = ResultForm::ToolMessage;
+    fn forms_of_tool(&self) -> Result<Vec<ResultForm>> {
+        let mut forms = Vec::new();
         self.each_part(FUNCTION_RESPONSE, |_| {
-            form = ResultForm::FunctionResponse;
-            Ok(())
+            add(&mut forms, ResultForm::FunctionResponse)
         })?;
         self.each_block("tool-result", |_| {
-            form = ResultForm::ToolResultPart;
-            Ok(())
+            add(&mut forms, ResultForm::ToolResultPart)
         })?;
-        Ok(Some(form))
+        let names_call = [self.tool_call_id, self.tool_call_ids]
+            .into_iter()
+            .flatten()
+            .any(|raw| raw != "null");
+        if names_call || forms.is_empty() {
+            add(&mut forms, ResultForm::ToolMessage)?;
+        }
+        Ok(forms)
     }
 
-    fn form_of_user(&self) -> Result<Option<ResultForm>> {
-        let mut form = None;
-        let mut found = |found| {
-            form = form.or(Some(found));
-            Ok(())
-        };
-        self.each_part(FUNCTION_RESPONSE, |_| found(ResultForm::FunctionResponse))?;
-        self.each_untyped_block("toolResult", |_| found(ResultForm::ConverseBlock))?;
-        self.each_block("tool_result", |_| found(ResultForm::ToolResultBlock))?;
-        Ok(form)
+    fn forms_of_user(&self) -> Result<Vec<ResultForm>> {
+        let mut forms = Vec::new();
+        self.each_part(FUNCTION_RESPONSE, |_| {
+            add(&mut forms, ResultForm::FunctionResponse)
+        })?;
+        self.each_untyped_block("toolResult", |_| add(&mut forms, ResultForm::ConverseBlock))?;
+        self.each_block("tool_result", |_| {
+            add(&mut forms, ResultForm::ToolResultBlock)
+        })?;
+        Ok(forms)
     }
+}
+
+fn add(forms: &mut Vec<ResultForm>, form: ResultForm) -> Result<()> {
+    if !forms.contains(&form) {
+        forms.push(form);
+    }
+    Ok(())
 }

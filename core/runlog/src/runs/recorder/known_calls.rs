@@ -168,11 +168,11 @@ impl Calls {
                 );
             }
             _ => {
-                let form = ResultForm::of(&event.content);
+                let forms = ResultForm::all_in(&event.content);
                 for id in results(event) {
                     self.check(id)?;
                     if let Some(call) = self.known.get_mut(id) {
-                        call.call.check_form(id, form)?;
+                        call.call.check_form(id, &forms)?;
                         (call.has_result, call.is_pending) = (true, true);
                         taken.push(id.to_owned());
                     }
@@ -336,11 +336,12 @@ pub(super) fn unknown(id: &str) -> Error {
 
 impl AnsweredCall {
     /// Refuses a result in another form than that of its call, which the call's provider wouldn't take.
-    fn check_form(&self, id: &str, given: Option<ResultForm>) -> Result<()> {
+    fn check_form(&self, id: &str, given: &[ResultForm]) -> Result<()> {
         let wanted = self.style.result_form();
         let is_in_no_message = self.name.is_empty();
         // What isn't a message is put into the form of the call.
-        let Some(given) = given.filter(|given| *given != wanted && !is_in_no_message) else {
+        let mut others = given.iter().filter(|given| **given != wanted);
+        let Some(given) = others.next().filter(|_| !is_in_no_message) else {
             return Ok(());
         };
         Err(Error::invalid(format!(
