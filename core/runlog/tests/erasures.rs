@@ -367,7 +367,7 @@ impl Tried {
         let chat_id = self.known[one].id.to_string();
         let chats = self.store().chats();
         match self.known[one].is_deleted {
-            false => drop(chats.delete_chat(&chat_id).unwrap()),
+            false => chats.delete_chat(&chat_id).unwrap(),
             true => drop(chats.restore_chat(&chat_id).unwrap()),
         }
         self.known[one].is_deleted ^= true;
