@@ -218,7 +218,7 @@ export class RequestBuffer implements AsyncDisposable {
    * than what comes after. The exit writes the rest. What is flushed takes no room in the request any more, so that one that
    * gathers more than fits a batch is written in parts. Durable when it resolves; with nothing new it does nothing. After
    * an error it can be called again; what is gathered is written once. Of a message that grew since only what was appended is
-   * written: a flush for each piece of an answer costs a record of about 100 bytes and what the storage takes to be durable. The exit
+   * written: a flush for each piece of an answer costs a record, about 200 bytes beside the text, and what the storage takes to be durable. The exit
    * writes such a message once more, whole, for those who search the log.
    *
    * @example
