@@ -122,7 +122,7 @@ export async function messageAt(index: LogIndex, payloads: Payloads, row: number
     const change = (await payloads.at(index.rows.position.at(at)))?.json;
     if (!isObject(change) || !isObject(change["updates"])) continue;
     for (const [field, value] of Object.entries(change["updates"])) {
-      isChanged = true;
+      isChanged ||= field !== "props" || !isGrown(now["props"], value);
       if (value === null) delete now[field];
       else now[field] = value;
     }
@@ -130,6 +130,14 @@ export async function messageAt(index: LogIndex, payloads: Payloads, row: number
     if (typeof appended === "string") now["props"] = withText(now["props"], appended);
   }
   return { message: chatMessage(now), isChanged };
+}
+
+/** Whether properties are those before them with more text at the end, or the same: an answer that came in pieces is written whole at its end. */
+function isGrown(before: unknown, after: unknown): boolean {
+  if (!isObject(before) || !isObject(after)) return false;
+  const [said, says] = [before["content"] ?? "", after["content"] ?? ""];
+  const others = (props: Json): string => JSON.stringify({ ...props, content: "" });
+  return typeof said === "string" && typeof says === "string" && says.startsWith(said) && others({ content: "", ...before }) === others({ content: "", ...after });
 }
 
 /** A message's properties with more text at the end of what it says. */
