@@ -319,52 +319,34 @@ fn what_is_erased_is_not_used_by_that() {
         }
         clock.set(10_000);
         let of_ann: Vec<_> = ids.iter().filter(|(user, ..)| *user == "ann").collect();
+        let of_each = |get: fn(&ChatMessage) -> String| of_ann.iter().map(move |(.., it)| get(it));
+        let what = match how {
+            "user" => Erase {
+                users: vec!["ann".into()],
+                ..Erase::default()
+            },
+            "chat" => Erase {
+                chats: of_ann.iter().map(|(_, chat, _)| chat.clone()).collect(),
+                ..Erase::default()
+            },
+            "message" => Erase {
+                messages: of_each(|it| it.message_id.clone()).collect(),
+                ..Erase::default()
+            },
+            "position" => Erase {
+                positions: of_ann.iter().filter_map(|(.., it)| it.id).collect(),
+                ..Erase::default()
+            },
+            _ => Erase::default(),
+        };
         match how {
-            "user" => {
-                let users = vec!["ann".into()];
-                store
-                    .erase(&erase(Erase {
-                        users,
-                        ..Erase::default()
-                    }))
-                    .unwrap();
-            }
-            "chat" => {
-                let chats = of_ann.iter().map(|(_, chat, _)| chat.clone()).collect();
-                store
-                    .erase(&erase(Erase {
-                        chats,
-                        ..Erase::default()
-                    }))
-                    .unwrap();
-            }
-            "message" => {
-                let messages = of_ann
-                    .iter()
-                    .map(|(.., it)| it.message_id.clone())
-                    .collect();
-                store
-                    .erase(&erase(Erase {
-                        messages,
-                        ..Erase::default()
-                    }))
-                    .unwrap();
-            }
-            "position" => {
-                let positions = of_ann.iter().filter_map(|(.., it)| it.id).collect();
-                store
-                    .erase(&erase(Erase {
-                        positions,
-                        ..Erase::default()
-                    }))
-                    .unwrap();
-            }
             "redacted" => {
-                for (.., message) in &of_ann {
-                    chats.redact_message(&message.message_id, "left").unwrap();
+                for id in of_each(|it| it.message_id.clone()) {
+                    chats.redact_message(&id, "left").unwrap();
                 }
             }
-            _ => {}
+            "not at all" => {}
+            _ => drop(store.erase(&erase(what)).unwrap()),
         }
         let gone: Vec<SessionId> = of_ann
             .iter()

@@ -8,7 +8,10 @@ use runlog_model::{RunId, SessionId, kinds};
 use crate::{
     ErrorKind, Result, Store,
     journal::follow::read_each,
-    kernel::records::{chat_stream, run_stream},
+    kernel::{
+        records::{chat_stream, run_stream},
+        shared_fold::SharedFold,
+    },
 };
 
 /// What says how a run went: all of its own records but those of its flow and its space, its details, and how it ended in words.
@@ -54,40 +57,54 @@ impl Store {
     ) -> Result<Vec<Position>> {
         let mut positions = Vec::new();
         for id in copies {
-            let stream = chat_stream(*id);
-            if self.backend().stream(stream).await?.is_none() {
+            let Some(fold) = self.fold_of_copy(*id).await? else {
                 continue;
-            }
-            let fold = match self.chat_fold(*id).await {
-                // What can't be read stays, which the result says.
-                Err(error) if error.kind() == ErrorKind::Damaged => continue,
-                fold => fold?,
             };
-            let mut changes = Vec::new();
-            let options = ReadOptions {
-                kinds: [kinds::CHAT_COPIED, kinds::MESSAGE_UPDATED]
-                    .map(Kind)
-                    .to_vec(),
-                ..ReadOptions::default()
-            };
-            read_each(&**self.backend(), stream, options, &mut |record| {
-                match record.kind.0 {
-                    // What stands before was written to what it was copied from.
-                    kinds::CHAT_COPIED => changes.clear(),
-                    _ if !record.redacted => changes.push(record.position),
-                    _ => {}
-                }
-                Ok(())
-            })
-            .await?;
+            let changes = self
+                .own_of_copy(*id, &[kinds::MESSAGE_UPDATED], &mut |_| Ok(true))
+                .await?;
             let fold = fold.read();
-            positions.extend(
-                changes
-                    .iter()
-                    .filter(|at| fold.kept_message_at(at.0).is_none()),
-            );
+            let is_gone = |at: &Position| fold.kept_message_at(at.0).is_none();
+            positions.extend(changes.into_iter().filter(is_gone));
         }
         Ok(positions)
+    }
+
+    /// The fold of a copy's chat. `None` where it has none, or one that can't be read: that stays, which the result says.
+    pub(super) async fn fold_of_copy(&self, id: SessionId) -> Result<Option<SharedFold>> {
+        if self.backend().stream(chat_stream(id)).await?.is_none() {
+            return Ok(None);
+        }
+        match self.chat_fold(id).await {
+            Err(error) if error.kind() == ErrorKind::Damaged => Ok(None),
+            fold => fold.map(Some),
+        }
+    }
+
+    /// The positions of the records of some kinds that were written to a copy itself, and are chosen.
+    pub(super) async fn own_of_copy(
+        &self,
+        id: SessionId,
+        of_kinds: &[u8],
+        is_chosen: &mut (dyn FnMut(&Record) -> Result<bool> + Send),
+    ) -> Result<Vec<Position>> {
+        let mut own = Vec::new();
+        let of_kinds = of_kinds.iter().chain(&[kinds::CHAT_COPIED]);
+        let options = ReadOptions {
+            kinds: of_kinds.copied().map(Kind).collect(),
+            ..ReadOptions::default()
+        };
+        read_each(&**self.backend(), chat_stream(id), options, &mut |record| {
+            match record.kind.0 {
+                // What stands before was written to what it was copied from.
+                kinds::CHAT_COPIED => own.clear(),
+                _ if !record.redacted && is_chosen(record)? => own.push(record.position),
+                _ => {}
+            }
+            Ok(())
+        })
+        .await?;
+        Ok(own)
     }
 
     /// The streams of a session, and of its runs.

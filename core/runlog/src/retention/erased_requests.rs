@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use runlog_log::{Kind, Position, ReadOptions, Record};
+use runlog_log::{Position, Record};
 use runlog_model::{ChatEvent, ChatFold, SessionId, kinds};
 
-use crate::{ErrorKind, Result, Store, journal::follow::read_each, kernel::records::chat_stream};
+use crate::{Result, Store};
 
 /// The requests of which copies have what is erased of them.
 #[derive(Default)]
@@ -25,43 +25,23 @@ impl Store {
     ) -> Result<ErasedRequests> {
         let mut found = ErasedRequests::default();
         for id in copies {
-            let stream = chat_stream(*id);
-            if self.backend().stream(stream).await?.is_none() {
+            let Some(shared) = self.fold_of_copy(*id).await? else {
                 continue;
-            }
-            let shared = match self.chat_fold(*id).await {
-                // What can't be read stays, which the result says.
-                Err(error) if error.kind() == ErrorKind::Damaged => continue,
-                fold => fold?,
             };
             let (requests, mut steps) = requests_with_steps_at(&shared.read(), erased);
             if requests.is_empty() {
                 continue;
             }
-            let mut own = Vec::new();
-            let options = ReadOptions {
-                kinds: [
-                    kinds::CHAT_COPIED,
-                    kinds::STEP_SAVED,
-                    kinds::STEP_DIFF_SAVED,
-                    kinds::STEP_UPDATED,
-                ]
-                .map(Kind)
-                .to_vec(),
-                ..ReadOptions::default()
-            };
-            read_each(&**self.backend(), stream, options, &mut |record| {
-                match record.kind.0 {
-                    // What stands before was written to what it was copied from.
-                    kinds::CHAT_COPIED => own.clear(),
-                    _ if !record.redacted && is_of(record, &requests, &mut steps)? => {
-                        own.push(record.position);
-                    }
-                    _ => {}
-                }
-                Ok(())
-            })
-            .await?;
+            let of_steps = [
+                kinds::STEP_SAVED,
+                kinds::STEP_DIFF_SAVED,
+                kinds::STEP_UPDATED,
+            ];
+            let own = self
+                .own_of_copy(*id, &of_steps, &mut |record| {
+                    is_of(record, &requests, &mut steps)
+                })
+                .await?;
             found.steps.extend(own);
             let requests = requests.into_iter();
             found
