@@ -162,21 +162,22 @@ export class RunContext extends RunWriter {
 
   /**
    * The next command that was sent to it, once there is one. It may come from another process, so waiting keeps a Node process alive:
-   * until the signal is aborted, the function has returned, or the orchestrator or the store is closed.
+   * until the run's signal or the given one is aborted, the function has returned, or the orchestrator or the store is closed.
    *
-   * @throws {@link RunlogError} `aborted` when the signal is: the run's own, unless another is given; `closed` when the function has returned,
+   * @throws {@link RunlogError} `aborted` when the run's signal or the given one is; `closed` when the function has returned,
    * or the orchestrator or the store is closed.
    */
   async nextCommand(options: { signal?: AbortSignal | undefined } = {}): Promise<ReceivedCommand> {
     const { signal = this.signal } = optionsOf(options, ["signal"]);
     throwIfAborted(signal);
+    throwIfAborted(this.signal);
     // Also given up when the function has returned, or the orchestrator is closed: no command comes any more, and no process is kept.
     const stop = new AbortController();
-    const forget = [signal, this.#over].map((ends) => whenAborted(ends, () => stop.abort(ends.reason)));
+    const forget = [signal, this.signal, this.#over].map((ends) => whenAborted(ends, () => stop.abort(ends.reason)));
     try {
       return await this.#untilClosed(this.#handle.value("nextCommand", undefined, undefined, { signal: stop.signal }));
     } catch (cause) {
-      if (this.#over.aborted && !signal.aborted) throw new RunlogError("closed", "the agent's function has returned, and its context is closed", { cause });
+      if (this.#over.aborted && !signal.aborted && !this.signal.aborted) throw new RunlogError("closed", "the agent's function has returned, and its context is closed", { cause });
       throw cause;
     } finally {
       for (const one of forget) one();

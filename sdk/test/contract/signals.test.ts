@@ -105,4 +105,23 @@ describe.each(places)("signals $name", ({ fresh }) => {
     await Promise.all(appended);
     expect((await store.streams.get(stream))?.lastSequence).toBe(3);
   });
+
+  test("an agent that waits for a command with a signal of its own ends when its run is cancelled", async () => {
+    const store = await fresh();
+    await store.agents.put({ name: "lead" });
+    const heard: string[] = [];
+    let begin: () => void = () => {};
+    const begun = new Promise<void>((resolve) => (begin = resolve));
+    const lead: AgentFunction = async (context) => {
+      const waiting = context.nextCommand({ signal: new AbortController().signal });
+      begin();
+      heard.push((await failure(waiting, "aborted")).code);
+    };
+    const orchestrator = await store.orchestrator({ agents: { lead } });
+    const run = await orchestrator.start({ agentName: "lead", task: "x" });
+    await begun;
+    await run.cancel();
+    expect((await run.wait()).status).toBe("cancelled");
+    expect(heard).toEqual(["aborted"]);
+  });
 });
