@@ -33,11 +33,11 @@ pub use agent::{
     space_label,
 };
 pub use chat::{
-    ChatEvent, ChatFold, ChatIdOf, ChatMessage, ChatRequest, ChatRole, FoldedStep, KeptMessage,
-    MessageField, MessageFilter, MessagePlace, OpenRequest, RequestDetails, RequestStatus, Space,
-    Step, StepDiff, StepDiffs, StepStatus, StepTexts, StepType, assistant_steps_label,
-    changed_messages_label, chat_labels, id_in_copy, is_in_copy, request_messages_label,
-    status_steps_label, type_steps_label,
+    ChatEvent, ChatFold, ChatIdOf, ChatMessage, ChatRequest, ChatRole, ContentEnd, FoldedStep,
+    KeptMessage, MessageField, MessageFilter, MessagePlace, OpenRequest, RequestDetails,
+    RequestStatus, Space, Step, StepDiff, StepDiffs, StepStatus, StepTexts, StepType,
+    assistant_steps_label, changed_messages_label, chat_labels, id_in_copy, is_in_copy,
+    request_messages_label, status_steps_label, type_steps_label,
 };
 pub use checkpoint::{Checkpoint, Checkpointed, Progress, restoration::Restoration};
 pub use context::{

@@ -5,7 +5,7 @@ use std::{
     sync::OnceLock,
 };
 
-use super::{ChatEvent, ChatMessage, ChatRequest, RequestStatus, id_in_copy};
+use super::{ChatEvent, ChatMessage, ChatRequest, ContentEnd, RequestStatus, id_in_copy};
 use crate::{Error, Result, SessionId, kinds::MESSAGE_SAVED, limits::CHAT_SEQUENCE_MAX};
 
 mod find;
@@ -55,9 +55,19 @@ struct SavedMessage {
     /// Where it was saved last.
     position: u64,
     message: Box<ChatMessage>,
+    /// Where text is appended to it.
+    end: ContentEnd,
 }
 
 impl SavedMessage {
+    fn new(position: u64, message: Box<ChatMessage>) -> Self {
+        Self {
+            position,
+            message,
+            end: ContentEnd::default(),
+        }
+    }
+
     fn order(&self, place: usize) -> MessageOrder {
         (self.message.sequence, self.position, place)
     }
@@ -171,17 +181,20 @@ impl ChatFold {
             } => {
                 // A message may be redacted or deleted: its updates then change nothing.
                 if let Some(place) = self.message_places.get(&message_id).copied()
-                    && let Some(saved) = &self.messages[place]
+                    && let Some(saved) = &mut self.messages[place]
                 {
-                    let message = saved.message.changed(&updates, &appended, at_ms)?;
-                    let message = Box::new(message);
-                    // What is saved next stands behind one that was moved to the end, too.
-                    self.last_message_sequence = self.last_message_sequence.max(message.sequence);
-                    let saved = SavedMessage {
-                        position: saved.position,
-                        message,
-                    };
-                    self.put_message(place, Some(saved));
+                    if updates.is_empty() && !appended.is_empty() {
+                        // It stays where it is in the order, and in lists by field.
+                        let SavedMessage { message, end, .. } = saved;
+                        message.append(&appended, at_ms, end)?;
+                    } else {
+                        let message = Box::new(saved.message.changed(&updates, &appended, at_ms)?);
+                        // What is saved next stands behind one that was moved to the end, too.
+                        self.last_message_sequence =
+                            self.last_message_sequence.max(message.sequence);
+                        let saved = SavedMessage::new(saved.position, message);
+                        self.put_message(place, Some(saved));
+                    }
                     self.touched.push((position, place));
                 }
             }
@@ -245,7 +258,7 @@ impl ChatFold {
         self.message_places
             .insert(message.message_id.clone(), place);
         self.messages.push(None);
-        self.put_message(place, Some(SavedMessage { position, message }));
+        self.put_message(place, Some(SavedMessage::new(position, message)));
         self.touched.push((position, place));
     }
 

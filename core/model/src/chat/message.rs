@@ -8,7 +8,7 @@ use crate::{
     check::{chosen_sequence, given_sequence, given_time, length, object, required, sequence},
     json::{
         extra, overlay,
-        slices::{fields, with_text_added},
+        slices::{end_of_text, fields},
     },
     limits::{CHAT_ID_CHARS_MAX, CHAT_OWNER_CHARS_MAX, CHAT_WORD_CHARS_MAX},
 };
@@ -22,6 +22,18 @@ pub enum ChatRole {
     User,
     /// An assistant.
     Assistant,
+}
+
+/// Where the content of a message ends, for [`ChatMessage::append`]: how many bytes of its properties stand behind it. By default it isn't
+/// known yet.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct ContentEnd(Option<usize>);
+
+impl ContentEnd {
+    /// Whether it is known, and so the content is text.
+    pub fn is_known(self) -> bool {
+        self.0.is_some()
+    }
 }
 
 /// A message of a chat, as its user sees it. Its type is open: `text`, `image`, `loading`, `error`, `action`, `file`,
@@ -174,17 +186,42 @@ impl ChatMessage {
     /// # Errors
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when its content is something else than text.
     pub fn appended(&self, text: &str, at_ms: u64) -> Result<Self> {
-        let Some(props) = with_text_added(self.props.as_str(), "content", text) else {
-            return Err(Error::invalid(format!(
-                "the content of message {:?} isn't text, so that none can be appended; replace it",
-                self.message_id
-            )));
+        let mut message = self.clone();
+        message.append(text, at_ms, &mut ContentEnd::default())?;
+        Ok(message)
+    }
+
+    /// The same in place. Those who append often keep the `end`: without it the properties are read to find it. It is theirs of this
+    /// message, until its properties are changed in another way.
+    ///
+    /// # Errors
+    /// As [`appended`](Self::appended); nothing is changed then.
+    pub fn append(&mut self, text: &str, at_ms: u64, end: &mut ContentEnd) -> Result<()> {
+        let tail = match end.0 {
+            Some(tail) => tail,
+            None => {
+                let found = end_of_text(self.props.as_str(), "content");
+                let (tail, empty) = found.ok_or_else(|| {
+                    Error::invalid(format!(
+                        "the content of message {:?} isn't text, so that none can be appended; replace it",
+                        self.message_id
+                    ))
+                })?;
+                match empty {
+                    None => tail,
+                    Some(field) => {
+                        self.props.insert(tail, field.as_bytes());
+                        // The field's closing quote.
+                        tail + 1
+                    }
+                }
+            }
         };
-        Ok(Self {
-            props: RawJson::from_own_text(props),
-            updated_at_ms: at_ms,
-            ..self.clone()
-        })
+        let quoted = serde_json::to_vec(text).expect("text has a JSON form");
+        self.props.insert(tail, &quoted[1..quoted.len() - 1]);
+        self.updated_at_ms = at_ms;
+        end.0 = Some(tail);
+        Ok(())
     }
 
     /// Checks what a caller may have put into a message.

@@ -23,7 +23,7 @@ pub use labels::{
     ChatIdOf, MessageField, assistant_steps_label, changed_messages_label, chat_labels,
     request_messages_label, status_steps_label, type_steps_label,
 };
-pub use message::{ChatMessage, ChatRole};
+pub use message::{ChatMessage, ChatRole, ContentEnd};
 pub use request::{ChatRequest, OpenRequest, RequestDetails, RequestStatus};
 pub use space::Space;
 pub use step::{Step, StepStatus, StepType};

@@ -5,7 +5,7 @@
 
 use std::{borrow::Cow, fmt};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
@@ -211,6 +211,23 @@ impl RawJson {
     /// A copy of a slice of JSON text that is one whole value.
     pub(crate) fn from_slice(value: &str) -> Self {
         Self(Bytes::copy_from_slice(value.as_bytes()))
+    }
+
+    /// Puts bytes in before the last `tail` ones; the caller makes sure that it is JSON again. In place where nobody else has the text: one
+    /// that grows by many small parts isn't copied for each.
+    pub(crate) fn insert(&mut self, tail: usize, bytes: &[u8]) {
+        let text = std::mem::take(&mut self.0);
+        let mut text = text.try_into_mut().unwrap_or_else(|shared| {
+            let mut own = BytesMut::with_capacity(shared.len() + bytes.len());
+            own.extend_from_slice(&shared);
+            own
+        });
+        let at = text.len() - tail;
+        let end = text[at..].to_vec();
+        text.truncate(at);
+        text.extend_from_slice(bytes);
+        text.extend_from_slice(&end);
+        self.0 = text.freeze();
     }
 
     pub(crate) fn from_own_text(text: String) -> Self {

@@ -3,7 +3,7 @@
 //! Invariant: what is returned is a slice of what was given, and nothing is allocated per field or element that the caller
 //! didn't ask for, so that hostile input costs no more memory than its own size.
 
-use std::{borrow::Cow, fmt, ops::Range};
+use std::{fmt, ops::Range};
 
 use serde::de::{
     DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
@@ -48,28 +48,25 @@ pub(crate) fn has_field(text: &str, name: &str) -> bool {
     fields(text, [name]).is_ok_and(|[value]| value.is_some())
 }
 
-/// An object's text with more text at the end of a field that is a string, or that it doesn't have; everything else stays as it is,
-/// byte for byte. `None` where the field is something else. Of a repeated name, the last counts.
-pub(crate) fn with_text_added(object: &str, name: &str, text: &str) -> Option<String> {
+/// Where text is put into an object, to stand at the end of a field that is a string: how many bytes stand behind it. A field that there
+/// isn't is to be put in empty, which is told, too. `None` where the field is something else. Of a repeated name, the last counts.
+pub(crate) fn end_of_text(object: &str, name: &str) -> Option<(usize, Option<String>)> {
     let [value] = fields(object, [name]).ok()?;
-    let quoted = serde_json::to_string(text).ok()?;
-    let (at, added) = match value {
+    match value {
         Some(string) if string.starts_with('"') => {
-            let inner = &quoted[1..quoted.len() - 1];
-            (span(object, string).end - 1, Cow::Borrowed(inner))
+            Some((object.len() - span(object, string).end + 1, None))
         }
-        Some(_) => return None,
+        Some(_) => None,
         None => {
             let end = object.rfind('}')?;
             let comma = match object[..end].trim_ascii_end().ends_with('{') {
                 true => "",
                 false => ",",
             };
-            let field = format!("{comma}{}:{quoted}", serde_json::to_string(name).ok()?);
-            (end, Cow::Owned(field))
+            let name = serde_json::to_string(name).ok()?;
+            Some((object.len() - end, Some(format!("{comma}{name}:\"\""))))
         }
-    };
-    Some([&object[..at], &added, &object[at..]].concat())
+    }
 }
 
 /// Calls `each` with every element of a JSON array.
@@ -246,11 +243,18 @@ impl<'de, F: FnMut(&'de str)> Visitor<'de> for Elements<F> {
 
 #[cfg(test)]
 mod tests {
-    use super::with_text_added;
+    use super::end_of_text;
 
     #[test]
     fn text_is_added_where_the_field_ends_and_nothing_else_changes() {
-        let added = |object| with_text_added(object, "content", "b\"");
+        let added = |object: &str| {
+            let (tail, field) = end_of_text(object, "content")?;
+            let (before, after) = object.split_at(object.len() - tail);
+            let (begins, ends) = field
+                .as_deref()
+                .map_or(("", ""), |field| field.split_at(field.len() - 1));
+            Some([before, begins, "b\\\"", ends, after].concat())
+        };
         for (object, expected) in [
             (r#"{"content":"a"}"#, r#"{"content":"ab\""}"#),
             (r#" { "content" : "" } "#, r#" { "content" : "b\"" } "#),

@@ -1,8 +1,11 @@
 //! The buffered messages and steps of a request, and how much of each is written.
 
-use runlog_model::{ChatEvent, ChatMessage, RawJson, Step, StepTexts, Updates};
+use runlog_model::{ChatEvent, ChatMessage, ContentEnd, RawJson, Step, StepTexts, Updates};
 
 use super::sizes::step_bytes;
+use crate::Result;
+
+const IS_TEXT: &str = "its content was checked before text was appended";
 
 /// How much of a message or step is in the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,7 +35,9 @@ pub(super) struct BufferedMessage {
     /// An upper bound of its size as JSON.
     pub(super) bytes: usize,
     /// The text that was appended to its content since.
-    pub(super) appended: String,
+    appended: String,
+    /// Where it is appended.
+    end: ContentEnd,
     written: Written,
     /// Whether its text is in the store in pieces.
     is_in_pieces: bool,
@@ -62,6 +67,7 @@ impl BufferedMessage {
             message,
             bytes,
             appended: String::new(),
+            end: ContentEnd::default(),
             written: Written::No,
             is_in_pieces: false,
         }
@@ -80,6 +86,14 @@ impl BufferedMessage {
     pub(super) fn rename(&mut self, id: &str) {
         id.clone_into(&mut self.message.message_id);
         self.bytes += id.len();
+    }
+
+    /// Refuses to append to a content that isn't text.
+    pub(super) fn check_is_text(&self) -> Result<()> {
+        if self.appended.is_empty() && !self.end.is_known() {
+            self.message.appended("", 0)?;
+        }
+        Ok(())
     }
 
     pub(super) fn append(&mut self, text: &str, bytes: usize) {
@@ -141,7 +155,11 @@ impl BufferedMessage {
     }
 
     pub(super) fn mark_written(&mut self) {
-        self.message = self.finished();
+        if !self.appended.is_empty() {
+            let at_ms = self.message.updated_at_ms;
+            let appended = self.message.append(&self.appended, at_ms, &mut self.end);
+            appended.expect(IS_TEXT);
+        }
         self.is_in_pieces |= self.written == Written::Extended;
         self.appended.clear();
         self.written = Written::All;
@@ -154,7 +172,7 @@ impl BufferedMessage {
             return message.clone();
         }
         let appended = message.appended(&self.appended, message.updated_at_ms);
-        appended.expect("its content was checked before text was appended")
+        appended.expect(IS_TEXT)
     }
 }
 

@@ -166,9 +166,7 @@ impl RequestDraft {
     pub fn append(&mut self, message_id: &str, text: &str) -> Result<()> {
         let now = self.now();
         let buffered = self.message_mut(message_id)?;
-        if buffered.appended.is_empty() {
-            buffered.message.appended("", now)?;
-        }
+        buffered.check_is_text()?;
         let after = buffered.bytes + string_bytes(text);
         check_size(after)?;
         buffered.append(text, after);

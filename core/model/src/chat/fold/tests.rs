@@ -208,6 +208,43 @@ fn text_is_appended_to_what_a_message_says_by_then() {
 }
 
 #[test]
+fn a_message_that_grows_says_what_its_events_say_one_by_one_and_what_was_read_of_it_stays() {
+    let updates = [
+        "{}",
+        "{}",
+        r#"{"thread_id":"t"}"#,
+        "{}",
+        r#"{"props":{"content":"x","y":"}"}}"#,
+        "{}",
+        r#"{"props":{"y":[1]}}"#,
+        "{}",
+        r#"{"props":{}}"#,
+        "{}",
+        "{}",
+    ];
+    let texts = ["a", "", "\"", "\u{1f600}\\", "}"];
+    let mut fold = folded(vec![saved("a")]);
+    let mut expected = fold.message("a").unwrap().clone();
+    let mut read = Vec::new();
+    for (number, text) in (2..).zip(texts.into_iter().cycle().take(70)) {
+        let updates = updates[number as usize % updates.len()];
+        let event = appended("a", updates, text);
+        fold.apply(number, number, 0, event).unwrap();
+        let updates = Updates::parse(updates).unwrap();
+        expected = expected.changed(&updates, text, 9).unwrap();
+        assert_eq!(fold.message("a"), Some(&expected), "{number}");
+        // Every third is kept: with and without somebody who has the text that grows.
+        if number % 3 == 0 {
+            read.push((fold.message("a").unwrap().clone(), expected.clone()));
+        }
+    }
+    for (before, expected) in read {
+        assert_eq!(before.props.as_str().as_bytes(), expected.props.as_bytes());
+        assert_eq!(before, expected);
+    }
+}
+
+#[test]
 fn what_is_no_chat_event_is_damage_or_from_the_future() {
     let decode = |kind, meta: &[u8], payload: &[u8]| {
         ChatEvent::decode(kind, meta, payload).unwrap_err().kind()
