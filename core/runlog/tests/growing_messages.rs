@@ -4,15 +4,18 @@
 
 mod both;
 
+use std::{future::ready, sync::Arc};
+
 use pollster::block_on;
 use runlog::{
-    RawJson,
+    Error, ErrorKind, RawJson,
     blocking::{Chats, RequestBuffer, Store},
     chats::{
         Chat, ChatMessage, ChatRole, ListMessages, MessageFilter, NewRequest, RequestEnd,
-        SearchMessages, Updates,
+        RequestStatus, SearchMessages, Updates,
     },
-    log::Position,
+    log::{Appended, Backend, BackendFuture, Batch, Decorator, Op, Position},
+    retention::Erase,
     scan::TextQuery,
     sessions::CopySession,
 };
@@ -25,6 +28,9 @@ both! {
     a_copy_has_the_text_up_to_its_end
     what_was_said_in_pieces_is_in_one_record_once_its_request_ends
     a_part_that_two_write_is_written_once
+    what_has_the_id_of_a_message_that_is_gone_is_left_alone
+    nothing_that_is_appended_changes_nothing
+    an_end_leaves_in_pieces_what_the_storage_has_no_room_for
 }
 
 const NOBODY_ELSE: fn(&Chats, &str) = |_, _| {};
@@ -298,4 +304,111 @@ fn a_part_that_two_write_is_written_once(store: &Store) {
     let (chat, answer) = block_on(written);
     let props = r#"{"content":"Once upon a time"}"#;
     assert_eq!(found(store, &chat, &answer).1, props);
+}
+
+fn what_has_the_id_of_a_message_that_is_gone_is_left_alone(store: &Store) {
+    const SECRET: &str = "sk-live-4711";
+    let chats = store.chats();
+    let ends = ["flushed", "finished", "dropped"];
+    let ways = ["append", "replace"];
+    for (end, way) in ends.into_iter().flat_map(|end| ways.map(|way| (end, way))) {
+        let (mut request, chat, answer) = begin(store, &format!(r#"{{"content":"{SECRET}"}}"#));
+        store
+            .erase(&Erase {
+                messages: vec![answer.clone()],
+                reason: "asked to".to_owned(),
+                ..Erase::default()
+            })
+            .unwrap();
+        let other = ChatMessage {
+            message_id: answer.clone(),
+            ..ChatMessage::text(ChatRole::User, "Once by another")
+        };
+        chats.save_messages(&chat, vec![other]).unwrap();
+        match way {
+            "append" => request.append(&answer, ", more").unwrap(),
+            _ => request.replace(&answer, json("{}")).unwrap(),
+        }
+        match end {
+            "flushed" => request.flush().unwrap(),
+            "finished" => request.finish(RequestEnd::Completed).unwrap(),
+            _ => drop(request),
+        }
+        let props = r#"{"content":"Once by another"}"#.to_owned();
+        let expected = ("text".to_owned(), props);
+        assert_eq!(found(store, &chat, &answer), expected, "{way}, {end}");
+        assert!(!is_found(store, SECRET), "{way}, {end}");
+    }
+}
+
+fn nothing_that_is_appended_changes_nothing(store: &Store) {
+    for flushes in [false, true] {
+        let (mut request, chat, answer) = begin(store, r#"{"url":"Once"}"#);
+        request.append(&answer, "").unwrap();
+        if flushes {
+            request.flush().unwrap();
+        }
+        request.finish(RequestEnd::Completed).unwrap();
+        assert_eq!(found(store, &chat, &answer).1, r#"{"url":"Once"}"#);
+    }
+    let (mut request, ..) = begin(store, r#"{"content":["Once"]}"#);
+    let answer = request
+        .send(ChatMessage::new(
+            ChatRole::Assistant,
+            "text",
+            json(r#"{"content":["Once"]}"#),
+        ))
+        .unwrap();
+    let refused = request.append(&answer, "").unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidInput);
+}
+
+/// A backend without room for a batch of more than 10,000 bytes.
+struct NearlyFull(Arc<dyn Backend>);
+
+impl Decorator for NearlyFull {
+    fn inner(&self) -> &dyn Backend {
+        &*self.0
+    }
+
+    fn commit<'a>(&'a self, batch: Batch<'a>) -> BackendFuture<'a, Appended> {
+        let bytes = batch.ops.iter().map(|op| match op {
+            Op::Append { records, .. } => records.iter().map(|it| it.payload.len()).sum(),
+            _ => 0,
+        });
+        if bytes.sum::<usize>() > 10_000 {
+            let refused = Error::new(ErrorKind::StorageFull, "no room");
+            return Box::pin(ready(Err(refused)));
+        }
+        self.0.commit(batch)
+    }
+}
+
+fn an_end_leaves_in_pieces_what_the_storage_has_no_room_for(store: &Store) {
+    let nearly_full = Arc::new(NearlyFull(store.backend().clone()));
+    let nearly_full = Store::with_backend(nearly_full);
+    for end in ["finished", "dropped"] {
+        let (mut request, chat, answer) = begin(&nearly_full, r#"{"content":"Once"}"#);
+        let request_id = request.request_id().to_owned();
+        let piece = "x".repeat(1_000);
+        for _ in 0..20 {
+            request.append(&answer, &piece).unwrap();
+            request.flush().unwrap();
+        }
+        let status = match end {
+            "finished" => {
+                request.finish(RequestEnd::Completed).unwrap();
+                RequestStatus::Completed
+            }
+            _ => {
+                drop(request);
+                RequestStatus::Interrupted
+            }
+        };
+        let chats = store.chats();
+        let ended = chats.get_request(&request_id).unwrap().unwrap();
+        assert_eq!(ended.status, status);
+        let props = format!(r#"{{"content":"Once{}"}}"#, piece.repeat(20));
+        assert_eq!(found(store, &chat, &answer).1, props);
+    }
 }

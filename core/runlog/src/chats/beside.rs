@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use runlog_model::{ChatEvent, ChatMessage, SessionId, Updates, json::slices::string};
 
 use super::{
-    buffered::{Extended, replaced},
+    buffered::{Extended, Own, replaced},
     save_among::SavedAt,
     sizes::{CONTENT_BYTES_MAX, message_bytes},
     write::Of,
@@ -17,7 +17,9 @@ use crate::{Result, Store};
 pub(super) struct Beside {
     /// The messages that they replace.
     pub(super) replaced: Vec<SavedAt>,
-    /// The messages that they append text to, by their ids.
+    /// The messages that they change, by their ids.
+    pub(super) own: HashMap<String, Own>,
+    /// Of these the ones that they append text to.
     pub(super) extended: HashMap<String, Extended>,
     /// Whether it is the end of the request, which writes messages whole that were written in pieces.
     pub(super) is_end: bool,
@@ -26,7 +28,8 @@ pub(super) struct Beside {
 impl Beside {
     /// The events as the chat is now, for a batch that is written on condition that it stays so:
     ///
-    /// - without changes of messages that were deleted or redacted meanwhile, whose text would be in the log again;
+    /// - without changes of messages that were deleted or redacted meanwhile, whose text would be in the log again, also where others
+    ///   have their ids by now;
     /// - with the whole message where text was to follow a content that isn't there any more;
     /// - of the messages that are replaced, those are deleted that are there still: one that was saved since under an id of theirs
     ///   is another message.
@@ -62,7 +65,11 @@ impl Beside {
             let ids = [message_id.as_str()];
             let fold = store.chats().fold_of(session, Of::Messages(&ids)).await?;
             let fold = fold.read();
-            if let Some(now) = fold.message(message_id) {
+            let is_own = |now: &&ChatMessage| {
+                let own = self.own.get(message_id);
+                own.is_none_or(|own| own.is(now))
+            };
+            if let Some(now) = fold.message(message_id).filter(is_own) {
                 adjusted.extend(self.follow(now, event)?);
             }
         }

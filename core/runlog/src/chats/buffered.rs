@@ -41,6 +41,26 @@ pub(super) struct BufferedMessage {
     written: Written,
     /// Whether its text is in the store in pieces.
     is_in_pieces: bool,
+    /// Where it is in the store, if that is known.
+    pub(super) position: Option<u64>,
+}
+
+/// What tells a message that a request wrote from one that has its id by now.
+#[derive(Clone)]
+pub(super) struct Own {
+    position: Option<u64>,
+    request_id: Option<String>,
+}
+
+impl Own {
+    /// Whether it is this message.
+    pub(super) fn is(&self, message: &ChatMessage) -> bool {
+        match self.position {
+            Some(position) => message.id == Some(position),
+            // Nobody was told where a batch stands whose outcome wasn't known at first.
+            None => message.request_id == self.request_id,
+        }
+    }
 }
 
 /// A message that text is appended to.
@@ -70,6 +90,7 @@ impl BufferedMessage {
             end: ContentEnd::default(),
             written: Written::No,
             is_in_pieces: false,
+            position: None,
         }
     }
 
@@ -107,6 +128,7 @@ impl BufferedMessage {
     pub(super) fn replace(&mut self, message: ChatMessage, bytes: usize) {
         *self = Self {
             written: self.written.changed(),
+            position: self.position,
             ..Self::new(message, bytes)
         };
     }
@@ -151,6 +173,17 @@ impl BufferedMessage {
                 bytes: self.bytes,
             };
             (self.message.message_id.clone(), extended)
+        })
+    }
+
+    /// What tells it from others, by its id; `None` if it isn't in the store.
+    pub(super) fn own(&self) -> Option<(String, Own)> {
+        (self.written != Written::No).then(|| {
+            let own = Own {
+                position: self.position,
+                request_id: self.message.request_id.clone(),
+            };
+            (self.message.message_id.clone(), own)
         })
     }
 

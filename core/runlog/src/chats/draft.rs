@@ -13,6 +13,7 @@ use runlog_model::{
 use super::{
     buffered::{BufferedMessage, BufferedStep},
     ending::{RequestEnd, ended, settled},
+    parts::Wholes,
     save_among::{SavedAt, deletions},
     sizes::{ERROR_CHARS_MAX, check_size, message_bytes, step_bytes},
     stack::{CallStack, StackNode},
@@ -157,7 +158,8 @@ impl RequestDraft {
     }
 
     /// Appends text to a message's `content`. Of one that was [flushed](super::RequestBuffer::flush) only that text is written; if
-    /// others changed its content since, the whole message is, over what they changed.
+    /// others changed its content since, the whole message is, over what they changed; if it was deleted, nothing is, whatever has
+    /// its id by then.
     ///
     /// # Errors
     /// [`NotFound`](ErrorKind::NotFound) when this request has no such message,
@@ -167,6 +169,9 @@ impl RequestDraft {
         let now = self.now();
         let buffered = self.message_mut(message_id)?;
         buffered.check_is_text()?;
+        if text.is_empty() {
+            return Ok(());
+        }
         let after = buffered.bytes + string_bytes(text);
         check_size(after)?;
         buffered.append(text, after);
@@ -333,7 +338,7 @@ impl RequestDraft {
     }
 
     /// The events to write when the request ends this way.
-    pub(super) fn events(&self, end: &RequestEnd) -> Vec<ChatEvent> {
+    pub(super) fn events(&self, end: &RequestEnd, wholes: Wholes) -> Vec<ChatEvent> {
         let now = self.now();
         let error_step = self.error_step(end);
         let steps: Vec<&Step> = self.steps.iter().map(|buffered| &buffered.step).collect();
@@ -342,7 +347,7 @@ impl RequestDraft {
             .zip(&self.steps)
             .filter_map(|(settled, buffered)| buffered.event_as(settled))
             .chain(error_step.map(|step| ChatEvent::StepSaved(Box::new(step))));
-        let mut room = self.room();
+        let mut room = self.room(wholes);
         let messages = self.messages.iter();
         let messages = messages.filter_map(|message| message.last_event(&mut room));
         let replaced = match self.messages.is_empty() {

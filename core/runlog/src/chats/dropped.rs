@@ -15,11 +15,11 @@ use super::{
     RequestBuffer, RequestEnd,
     beside::Beside,
     flush::{RequestFlush, place_of, renamed},
-    parts::Part,
+    parts::{Part, Wholes},
     taken_ids::NewIds,
     write::Prepared,
 };
-use crate::{Result, Store, backend::Backend, kernel::chats::Reserved};
+use crate::{ErrorKind, Result, Store, backend::Backend, kernel::chats::Reserved};
 
 impl Drop for RequestBuffer {
     fn drop(&mut self) {
@@ -84,13 +84,22 @@ impl Drop for RequestBuffer {
             };
             write_part(self.store.backend().new_id().as_bytes(), prepared);
         }
-        let events = self.adjusted(self.draft.events(&end), &self.draft.beside());
+        let events_with = |wholes| {
+            let events = self.draft.events(&end, wholes);
+            self.adjusted(events, &self.draft.beside(wholes))
+        };
         let write = |prepared: &Prepared, expected| write_under(&self.key, prepared, expected);
         if !self.draft.is_placed() {
-            let prepared = self.prepare(ids.given(events), None);
-            let _ = prepared.and_then(|prepared| write(&prepared, Expected::Any));
+            for wholes in [Wholes::Written, Wholes::Left] {
+                let prepared = self.prepare(ids.given(events_with(wholes)), None);
+                let written = prepared.and_then(|prepared| write(&prepared, Expected::Any));
+                if !matches!(written, Err(error) if error.kind() == ErrorKind::StorageFull) {
+                    break;
+                }
+            }
             return;
         }
+        let events = events_with(Wholes::Written);
         let given_ids = self.draft.given_ids();
         ids.reserve(given_ids);
         let events = ids.given(events);

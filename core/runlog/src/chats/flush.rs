@@ -1,11 +1,14 @@
 //! Writing the buffered part of a request while the request continues.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use runlog_log::{Batch, Expected, Sequence};
 use runlog_model::{ChatEvent, ChatIdOf, SessionId};
 
-use super::{pages::is_in_order, parts, store::already_exists, taken_ids::NewIds, write::Prepared};
+use super::{
+    pages::is_in_order, parts, save_among::SavedAt, store::already_exists, taken_ids::NewIds,
+    write::Prepared,
+};
 use crate::{Result, Store, kernel::records::chat_stream};
 
 /// A part of a request that is being written. Writing it is idempotent.
@@ -24,6 +27,8 @@ pub(super) struct Part {
     pub(super) key: [u8; 16],
     /// The fresh ids of its messages whose own were taken when it was to be written.
     pub(super) new_ids: Mutex<NewIds>,
+    /// Where its messages are, once it is written.
+    pub(super) saved_at: OnceLock<Vec<SavedAt>>,
     /// Whether it is written; held by the one who writes it. Another would find the ids of its messages taken, by themselves.
     pub(super) is_written: tokio::sync::Mutex<bool>,
 }
@@ -75,6 +80,7 @@ impl RequestFlush {
             prepared,
             looked_up,
             key,
+            saved_at,
             ..
         } = &*self.0;
         let backend = &**store.backend();
@@ -85,7 +91,8 @@ impl RequestFlush {
         }) = looked_up
         else {
             let batch = Batch::new(prepared.ops(Expected::Any)).with_key(key);
-            backend.commit(batch).await?;
+            let appended = backend.commit(batch).await?;
+            let _ = saved_at.set(prepared.saved_at(&appended));
             prepared.written(store).await;
             return Ok(());
         };
@@ -100,7 +107,8 @@ impl RequestFlush {
             let prepared = Prepared::new(*session, events, after, backend.now_ms())?;
             let batch = Batch::new(prepared.ops(Expected::Last(last))).with_key(key);
             match backend.commit(batch).await {
-                Ok(_) => {
+                Ok(appended) => {
+                    let _ = saved_at.set(prepared.saved_at(&appended));
                     prepared.written(store).await;
                     return Ok(());
                 }
@@ -134,6 +142,7 @@ impl RequestFlush {
             is_placed: part.is_placed,
             key: part.key,
             new_ids: Mutex::default(),
+            saved_at: OnceLock::new(),
             is_written: tokio::sync::Mutex::default(),
         };
         Ok(Some((Self(Arc::new(part)), new_ids)))

@@ -8,9 +8,18 @@ use super::{
     beside::Beside,
     buffered::{BufferedMessage, BufferedStep},
     draft::RequestDraft,
-    save_among::deletions,
+    save_among::{SavedAt, deletions},
     sizes::{PART_BYTES_MAX, PART_RECORDS_MAX},
 };
+
+/// What the end of a request does about messages whose text was written in pieces.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wholes {
+    /// It writes them once more, whole: a search of the log looks at records.
+    Written,
+    /// It leaves them in pieces.
+    Left,
+}
 
 /// A part of a request that fits one batch.
 pub(super) struct Part {
@@ -40,9 +49,21 @@ impl RequestDraft {
         })
     }
 
-    /// How many bytes more fit the batch of its end.
-    pub(super) fn room(&self) -> usize {
-        PART_BYTES_MAX.saturating_sub(self.unwritten_sizes().sum())
+    /// How many bytes of whole messages the batch of its end may have beside the rest.
+    pub(super) fn room(&self, wholes: Wholes) -> usize {
+        match wholes {
+            Wholes::Written => PART_BYTES_MAX.saturating_sub(self.unwritten_sizes().sum()),
+            Wholes::Left => 0,
+        }
+    }
+
+    /// Takes in where messages are that a flush wrote.
+    pub(super) fn saved_at(&mut self, saved: &[SavedAt]) {
+        for (id, position) in saved {
+            if let Some(index) = self.message_indexes.get(id) {
+                self.messages[*index].position = Some(*position);
+            }
+        }
     }
 
     fn unwritten_sizes(&self) -> impl Iterator<Item = usize> {
@@ -70,11 +91,13 @@ impl RequestDraft {
             }
         }
         let (mut has_message, mut extended) = (false, HashMap::new());
+        let mut own = HashMap::new();
         for buffered in &mut self.messages {
             let size = buffered.unwritten_bytes();
             if size > 0 && fits(size) {
                 events.extend(buffered.event());
                 extended.extend(buffered.extended());
+                own.extend(buffered.own());
                 buffered.mark_written();
                 has_message = true;
             }
@@ -99,6 +122,7 @@ impl RequestDraft {
             given_ids: in_part,
             beside: Beside {
                 replaced,
+                own,
                 extended,
                 is_end: false,
             },
@@ -106,12 +130,14 @@ impl RequestDraft {
     }
 
     /// What the events of its end depend on.
-    pub(super) fn beside(&self) -> Beside {
-        let messages = self.messages.iter();
+    pub(super) fn beside(&self, wholes: Wholes) -> Beside {
+        let messages = || self.messages.iter();
+        let extended = messages().filter_map(BufferedMessage::extended);
         Beside {
             replaced: self.replaced.clone(),
-            extended: messages.filter_map(BufferedMessage::extended).collect(),
-            is_end: true,
+            own: messages().filter_map(BufferedMessage::own).collect(),
+            extended: extended.collect(),
+            is_end: wholes == Wholes::Written,
         }
     }
 }

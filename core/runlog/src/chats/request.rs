@@ -3,7 +3,7 @@
 use std::{
     fmt,
     ops::{Deref, DerefMut},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
 };
 
 use runlog_log::{Batch, Expected};
@@ -15,6 +15,7 @@ use super::{
     Chats, RequestDraft, RequestEnd, Resumption,
     flush::{Part, RequestFlush, have_changes, place_of},
     open_steps::{ended_with_request, has_other_open_steps},
+    parts::Wholes,
     resume::{check_resumable, delegate_of, own_part},
     stack::{CallStack, StackNode},
     taken_ids::NewIds,
@@ -250,6 +251,7 @@ impl RequestBuffer {
                 is_placed,
                 store,
                 new_ids: Mutex::default(),
+                saved_at: OnceLock::new(),
                 is_written: tokio::sync::Mutex::default(),
             })));
         }
@@ -268,8 +270,11 @@ impl RequestBuffer {
 
     /// Marks a part as written.
     pub fn flushed(&mut self, flush: &RequestFlush) {
-        self.flushing
-            .take_if(|flushing| Arc::ptr_eq(&flushing.0, &flush.0));
+        let is_same = |flushing: &mut RequestFlush| Arc::ptr_eq(&flushing.0, &flush.0);
+        if self.flushing.take_if(is_same).is_some() {
+            let saved_at = flush.0.saved_at.get();
+            self.draft.saved_at(saved_at.map_or(&[], Vec::as_slice));
+        }
     }
 
     /// Writes all messages and steps as one atomic batch (if there are more than 64 MiB, [flushes](Self::flush) write
@@ -294,7 +299,12 @@ impl RequestBuffer {
             flush.write().await?;
             self.flushed(&flush);
         }
-        let prepared = match self.commit(&end).await {
+        let mut committed = self.commit(&end, Wholes::Written).await;
+        // What is written once more, for those who search, is no reason not to end.
+        if matches!(&committed, Err(error) if error.kind() == ErrorKind::StorageFull) {
+            committed = self.commit(&end, Wholes::Left).await;
+        }
+        let prepared = match committed {
             Ok(prepared) => prepared,
             Err(error) => {
                 let (given_ids, mut new_ids) = (self.draft.given_ids(), NewIds::new());
@@ -315,10 +325,10 @@ impl RequestBuffer {
 
     /// Writes the buffered content. If it has ids or sequences chosen by the caller, or resumes a step, it is written
     /// on condition that the chat is unchanged since it was checked; otherwise it is appended unconditionally.
-    async fn commit(&self, end: &RequestEnd) -> Result<Prepared> {
+    async fn commit(&self, end: &RequestEnd, wholes: Wholes) -> Result<Prepared> {
         let backend = &**self.store.backend();
         self.check_live()?;
-        let events = self.draft.events(end);
+        let events = self.draft.events(end, wholes);
         if !self.draft.is_placed() && self.resumed.is_none() && !have_changes(&events) {
             let prepared = self.prepare(events, None)?;
             let batch = Batch::new(prepared.ops(Expected::Any)).with_key(&self.key);
@@ -330,7 +340,7 @@ impl RequestBuffer {
         let _reserved = self.store.reserve_ids(self.session, of, given_ids)?;
         let stream = chat_stream(self.session);
         let mut attempts = self.store.attempts(stream).await;
-        let beside = self.draft.beside();
+        let beside = self.draft.beside(wholes);
         loop {
             let given_ids = self.draft.given_ids();
             let (last, after) = place_of(&self.store, self.session, given_ids, &events).await?;

@@ -1,12 +1,12 @@
 //! Writing to a chat: one batch of its events, and of the catalog events about them.
 
-use runlog_log::{Batch, Expected, Op, Sequence};
+use runlog_log::{Appended, Batch, Expected, Op, Sequence};
 use runlog_model::{
     CatalogEvent, ChatEvent, ChatFold, EncodedEvent, OpenRequest, SessionId,
     limits::CHAT_SEQUENCE_MAX, time,
 };
 
-use super::store::Chats;
+use super::{save_among::SavedAt, store::Chats};
 use crate::{
     Error, ErrorKind, Result, Store,
     kernel::{
@@ -94,6 +94,8 @@ impl Chats {
 pub(super) struct Prepared {
     session: SessionId,
     events: Vec<EncodedEvent>,
+    /// The messages that are saved, each with the index of its event.
+    messages: Vec<(u64, String)>,
     catalog_events: Vec<EncodedEvent>,
 }
 
@@ -128,6 +130,11 @@ impl Prepared {
             .chain(reordered)
             .chain(requests.map(|event| event.encode()))
             .collect::<Result<_>>()?;
+        let messages = (0..).zip(&events).filter_map(|(index, event)| match event {
+            ChatEvent::MessageSaved(message) => Some((index, message.message_id.clone())),
+            _ => None,
+        });
+        let messages = messages.collect();
         let encoded = |event: &ChatEvent| {
             let labels = event.labels(session);
             event.encode().map(|event| EncodedEvent { labels, ..event })
@@ -136,8 +143,21 @@ impl Prepared {
         Ok(Self {
             session,
             events,
+            messages,
             catalog_events,
         })
+    }
+
+    /// Where its messages are, once it is written. Of a repeat that isn't known: the earlier batch may have had other events before them.
+    pub(super) fn saved_at(&self, appended: &Appended) -> Vec<SavedAt> {
+        let first = match appended.ops.first() {
+            Some(op) if !appended.repeated => op.position.0,
+            _ => return Vec::new(),
+        };
+        let messages = self.messages.iter();
+        messages
+            .map(|(index, id)| (id.clone(), first + index))
+            .collect()
     }
 
     /// The same, marking the chat as possibly reordered by it.
