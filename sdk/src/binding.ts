@@ -11,6 +11,7 @@ import type { AppendHead } from "./batch.js";
 import { type Failure, RunlogError, abortedError, errorOf, throwIfAborted } from "./error.js";
 import type { AgentDefinition, Run } from "./generated/types.js";
 import { whenAborted } from "./signals.js";
+import { turnWhereDue } from "./turns.js";
 
 /** A number, text, bytes, or nothing. */
 export type Part = number | string | Uint8Array | null | undefined;
@@ -119,7 +120,8 @@ export class Channel {
     if (typeof started !== "number") {
       // What was answered at once may have left work behind: the end of an agent's function goes on in the core.
       if (this.#executors.size > 0) this.#keepAlive();
-      return replyAt(started, 0);
+      const reply = replyAt(started, 0);
+      return turnWhereDue()?.then(() => reply) ?? reply;
     }
     const ticket = started;
     const idle = options?.idle === true;

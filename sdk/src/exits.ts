@@ -63,5 +63,5 @@ function onSignal(signal: string, number: number): void {
   const exit = () => process.exit(128 + number);
   // Whoever asks again doesn't want to wait.
   for (const other of SIGNALS) process.on(other, exit);
-  void Promise.allSettled([...open].map((entry) => entry.deref()?.close())).then(exit);
+  void Promise.allSettled([...open].map((entry) => entry.deref()?.closeWithProcess())).then(exit);
 }

@@ -1,5 +1,6 @@
 import { invalid, messageOf } from "./error.js";
 import { parseBytes, textOf } from "./json.js";
+import { turnOfOthers } from "./turns.js";
 
 /** How many bytes of JSON are read at once: some 3 ms of work. */
 const PIECE_BYTES = 512 << 10;
@@ -69,33 +70,4 @@ export async function inPieces<T, R>(things: readonly T[], bytesOf: (thing: T) =
     made.push(make(thing));
   }
   return made;
-}
-
-// Kept from the beginning: those of a test that makes up the time don't go on by themselves.
-const { setImmediate, MessageChannel } = globalThis as unknown as Turns;
-
-/** What gives others a turn: the first in Node, the second in browsers, whose timers wait for 4 ms. */
-interface Turns {
-  setImmediate?: (resolve: (value: unknown) => void) => void;
-  MessageChannel: new () => { port1: Port; port2: Port };
-}
-
-interface Port {
-  onmessage: ((event: unknown) => void) | null;
-  postMessage(message: null): void;
-  close(): void;
-}
-
-/** Lets go on what waits for the event loop. */
-async function turnOfOthers(): Promise<void> {
-  if (setImmediate !== undefined) {
-    await new Promise(setImmediate);
-    return;
-  }
-  const { port1, port2 } = new MessageChannel();
-  await new Promise((resolve) => {
-    port1.onmessage = resolve;
-    port2.postMessage(null);
-  });
-  port1.close();
 }

@@ -29,16 +29,28 @@ export class RequestBuffer implements AsyncDisposable {
   /** What the assistants of the request share; it is saved with every step. */
   readonly space: Space;
   readonly #handle: Handle<RequestCalls>;
+  /** Calls the core. Once a signal that ends the process has ended the request, those who go on with it wait for the end of the process. */
+  readonly #value: Handle<RequestCalls>["value"];
   #place: RequestPlace;
   #ended = false;
+  #ending: Promise<void> | undefined;
+  #endsWithProcess = false;
   /** Of messages whose text ends with half a surrogate pair so far, that half. */
   readonly #halves = new Map<string, string>();
 
   /** @internal */
   constructor(handle: Handle<RequestCalls>, place: RequestPlace) {
     this.#handle = handle;
+    this.#value = async (method, ...given) => {
+      try {
+        return await handle.value(method, ...given);
+      } catch (error) {
+        if (this.#endsWithProcess) await new Promise<never>(() => {});
+        throw error;
+      }
+    };
     this.#place = place;
-    this.space = new Space(handle);
+    this.space = new Space({ value: this.#value });
   }
 
   /** The chat. */
@@ -73,10 +85,17 @@ export class RequestBuffer implements AsyncDisposable {
    * `too_large` for what can't be saved.
    */
   async send(message: NewChatMessage): Promise<string> {
-    const { whole: props, half } = readable("the message", () => withoutHalf(message?.props));
-    const id = await this.#handle.value("send", half === undefined ? message : { ...message, props });
-    if (half !== undefined) this.#halves.set(id, half);
-    return id;
+    const { whole: props, half, given } = readable("the message", () => ({ ...withoutHalf(message?.props), given: message?.messageId }));
+    // What is appended without waiting for the answer follows it.
+    const undo = typeof given === "string" ? this.#putHalf(given, half ?? this.#halves.get(given)) : undefined;
+    try {
+      const id = await this.#value("send", half === undefined ? message : { ...message, props });
+      if (half !== undefined && undo === undefined) this.#halves.set(id, half);
+      return id;
+    } catch (error) {
+      undo?.();
+      throw error;
+    }
   }
 
   /**
@@ -92,7 +111,7 @@ export class RequestBuffer implements AsyncDisposable {
    * metadata.
    */
   async describe(details: RequestDetails): Promise<void> {
-    await this.#handle.value("describe", details);
+    await this.#value("describe", details);
   }
 
   /**
@@ -107,15 +126,27 @@ export class RequestBuffer implements AsyncDisposable {
     checkText(text, "what is appended");
     const whole = (this.#halves.get(messageId) ?? "") + text;
     const isHalf = /[\ud800-\udbff]$/.test(whole);
-    if (isHalf) this.#halves.set(messageId, whole.slice(-1));
-    else this.#halves.delete(messageId);
+    const undo = this.#putHalf(messageId, isHalf ? whole.slice(-1) : undefined);
     const value = (isHalf ? whole.slice(0, -1) : whole).toWellFormed();
     try {
-      await this.#handle.value("append", { messageId, value });
+      await this.#value("append", { messageId, value });
     } catch (error) {
-      this.#halves.delete(messageId);
+      undo();
       throw error;
     }
+  }
+
+  /** Keeps half a pair with which the text of a message ends, or none; what it gives takes that back, unless more has come since. */
+  #putHalf(messageId: string, half: string | undefined): () => void {
+    const before = this.#halves.get(messageId);
+    const put = (value: string | undefined) => {
+      if (value === undefined) this.#halves.delete(messageId);
+      else this.#halves.set(messageId, value);
+    };
+    put(half);
+    return () => {
+      if (this.#halves.get(messageId) === half) put(before);
+    };
   }
 
   /**
@@ -131,10 +162,14 @@ export class RequestBuffer implements AsyncDisposable {
    * can't be saved.
    */
   async replace(messageId: string, props: object | RawJson, type?: string): Promise<void> {
-    this.#halves.delete(messageId);
     const { whole, half } = readable("what the message becomes", () => withoutHalf(props));
-    await this.#handle.value("replace", { messageId, value: whole, type });
-    if (half !== undefined) this.#halves.set(messageId, half);
+    const undo = this.#putHalf(messageId, half);
+    try {
+      await this.#value("replace", { messageId, value: whole, type });
+    } catch (error) {
+      undo();
+      throw error;
+    }
   }
 
   /**
@@ -145,7 +180,7 @@ export class RequestBuffer implements AsyncDisposable {
    * `not_found` when the request has no such node.
    */
   async startStep(type: StepType, input: object | RawJson, stackId?: string): Promise<string> {
-    return await this.#handle.value("startStep", { type, input, stackId });
+    return await this.#value("startStep", { type, input, stackId });
   }
 
   /**
@@ -155,7 +190,7 @@ export class RequestBuffer implements AsyncDisposable {
    * object, or the step has ended already; `too_large`.
    */
   async completeStep(stepId: string, output?: object | RawJson): Promise<void> {
-    await this.#handle.value("completeStep", { stepId, output });
+    await this.#value("completeStep", { stepId, output });
   }
 
   /**
@@ -164,7 +199,7 @@ export class RequestBuffer implements AsyncDisposable {
    * @throws {@link RunlogError} as {@link completeStep}.
    */
   async failStep(stepId: string, error: unknown): Promise<void> {
-    await this.#handle.value("failStep", { stepId, error: givenError(error) });
+    await this.#value("failStep", { stepId, error: givenError(error) });
   }
 
   /**
@@ -173,7 +208,7 @@ export class RequestBuffer implements AsyncDisposable {
    * @throws {@link RunlogError} `too_large` when the stack is deeper than 1,024.
    */
   async enter(assistantId: string, stackId?: string): Promise<string> {
-    this.#place = await this.#handle.value("enter", { assistantId, stackId });
+    this.#place = await this.#value("enter", { assistantId, stackId });
     return this.#place.stackId;
   }
 
@@ -201,7 +236,7 @@ export class RequestBuffer implements AsyncDisposable {
    * when the stack is deeper than 1,024.
    */
   async delegate(assistantId: string, options: DelegateOptions = {}): Promise<string> {
-    return await this.#handle.value("delegate", { assistantId, options });
+    return await this.#value("delegate", { assistantId, options });
   }
 
   /**
@@ -210,7 +245,7 @@ export class RequestBuffer implements AsyncDisposable {
    * @throws {@link RunlogError} `invalid_input` at the root.
    */
   async leave(): Promise<void> {
-    this.#place = await this.#handle.value("leave");
+    this.#place = await this.#value("leave");
   }
 
   /**
@@ -235,7 +270,7 @@ export class RequestBuffer implements AsyncDisposable {
    * tells; `invalid_input` when the request has ended; else those of the storage.
    */
   async flush(): Promise<void> {
-    await this.#handle.value("flush");
+    await this.#value("flush");
   }
 
   /**
@@ -249,19 +284,28 @@ export class RequestBuffer implements AsyncDisposable {
    * error tells; `invalid_input` when it was written already; else those of the storage.
    */
   async finish(end: RequestEnd): Promise<void> {
-    const how = endOf(end);
+    await this.#end(endOf(end), this.#value);
+  }
+
+  async #end(end: ReturnType<typeof endOf>, value: Handle<RequestCalls>["value"]): Promise<void> {
     const hadEnded = this.#ended;
     this.#ended = true;
+    const ending = this.#write(end, value);
+    if (!hadEnded) this.#ending = ending;
     try {
-      // What became of such a message meanwhile matters more than half a character.
-      for (const id of this.#halves.keys()) await this.#handle.value("append", { messageId: id, value: "\ufffd" }).catch(() => {});
-      this.#halves.clear();
-      await this.#handle.value("finish", { end: how });
-      requestEnded(this);
+      await ending;
     } catch (error) {
       this.#ended = hadEnded;
       throw error;
     }
+  }
+
+  async #write(end: ReturnType<typeof endOf>, value: Handle<RequestCalls>["value"]): Promise<void> {
+    // What became of such a message meanwhile matters more than half a character. All are called at once, in the order of the calls.
+    const halves = [...this.#halves.keys()].map((messageId) => value("append", { messageId, value: "\ufffd" }).catch(() => {}));
+    this.#halves.clear();
+    await Promise.all([...halves, value("finish", { end })]);
+    requestEnded(this);
   }
 
   /**
@@ -271,7 +315,9 @@ export class RequestBuffer implements AsyncDisposable {
   async close(): Promise<void> {
     if (!this.#handle.isOpen) return;
     try {
-      if (!this.#ended) await this.finish("interrupted");
+      // An end that is being written stands, unless it fails.
+      if (this.#ended) await this.#ending?.catch(() => {});
+      if (!this.#ended) await this.#end("interrupted", (method, ...given) => this.#handle.value(method, ...given));
     } catch (error) {
       // A store that is closed writes its requests as interrupted. Whoever lets go of a request whose chat is gone has nothing to do about it.
       if (!(error instanceof RunlogError && (error.code === "closed" || error.code === "not_found"))) throw error;
@@ -279,6 +325,12 @@ export class RequestBuffer implements AsyncDisposable {
       this.#handle.release();
       requestEnded(this);
     }
+  }
+
+  /** As {@link close}, where a signal ends the process. @internal */
+  async closeWithProcess(): Promise<void> {
+    this.#endsWithProcess = true;
+    await this.close();
   }
 
   /** As {@link close}. */
@@ -306,12 +358,12 @@ function endOf(end: RequestEnd): "completed" | "interrupted" | { failed: string 
 
 /** What the assistants of a request share: values by key, kept as JSON. Got from {@link RequestBuffer.space}. */
 export class Space {
-  readonly #handle: Handle<SpaceCalls>;
+  readonly #handle: Pick<Handle<SpaceCalls>, "value">;
 
   /** @internal */
-  constructor(handle: Handle<never>) {
+  constructor(handle: Pick<Handle<never>, "value">) {
     // Every object with a space also answers the calls of `SpaceCalls`.
-    this.#handle = handle as unknown as Handle<SpaceCalls>;
+    this.#handle = handle as unknown as Pick<Handle<SpaceCalls>, "value">;
   }
 
   /** The value of a key; `undefined` when there is none, or it is `null`: {@link keys} and {@link snapshot} tell these apart. */

@@ -44,6 +44,16 @@ describe("a request that is open", () => {
     expect(await left(path)).toEqual({ says: ["?", "half"], step: "interrupted" });
   });
 
+  test.each([
+    ["streams", "SIGTERM", 143],
+    ["flushes", "SIGTERM", 143],
+    ["never pauses", "SIGINT", 130],
+  ] as const)("is written when a signal ends a process that %s meanwhile, which says nothing of it", async (how, signal, code) => {
+    const path = await freshFolder();
+    expect(await signalled(path, how, signal)).toMatchObject({ code, stderr: "" });
+    expect(await left(path)).toEqual({ says: ["?", "half"], step: "interrupted" });
+  });
+
   test.each(["listener", "once"])("is left to a listener of the program's own: %s", async (how) => {
     const path = await freshFolder();
     expect(await signalled(path, how, "SIGTERM")).toMatchObject({ code: 0, stderr: "" });

@@ -6,7 +6,7 @@ const store = await open(path);
 const chat = await store.chats.create({ chatId: "c", assistantId: "a" });
 const request = await store.chats.beginRequest(chat.chatId, { assistantId: "a", message: { type: "text", props: { content: "?" } } });
 await request.startStep("llm", {});
-await request.send({ role: "assistant", type: "text", props: { content: "half" } });
+const said = await request.send({ role: "assistant", type: "text", props: { content: "half" } });
 if (how === "close") {
   await store.close();
 } else if (how === "exit") {
@@ -23,6 +23,10 @@ if (how === "close") {
 }
 if (how !== "close") {
   console.log("ready");
+  // Whatever it calls when the signal has come says nothing of that.
+  if (how === "streams") for (const pause = () => new Promise((resolve) => setTimeout(resolve, 1)); ; await pause()) await request.append(said, "");
+  if (how === "flushes") for (;;) await Promise.all([request.space.set("at", Date.now()), request.flush()]);
+  if (how === "never pauses") for (;;) await request.append(said, "");
   setTimeout(() => {}, 60_000).unref();
   if (how === "ended") await request.finish("completed");
   const timer = setInterval(() => {}, 1_000);
