@@ -11,7 +11,6 @@ import type { AppendHead } from "./batch.js";
 import { type Failure, RunlogError, abortedError, errorOf, throwIfAborted } from "./error.js";
 import type { AgentDefinition, Run } from "./generated/types.js";
 import { whenAborted } from "./signals.js";
-import { turnWhereDue } from "./turns.js";
 
 /** A number, text, bytes, or nothing. */
 export type Part = number | string | Uint8Array | null | undefined;
@@ -120,8 +119,7 @@ export class Channel {
     if (typeof started !== "number") {
       // What was answered at once may have left work behind: the end of an agent's function goes on in the core.
       if (this.#executors.size > 0) this.#keepAlive();
-      const reply = replyAt(started, 0);
-      return turnWhereDue()?.then(() => reply) ?? reply;
+      return replyAt(started, 0);
     }
     const ticket = started;
     const idle = options?.idle === true;

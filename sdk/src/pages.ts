@@ -141,10 +141,14 @@ export function listing<T, O extends { cursor?: string | undefined }, P extends 
   options: O,
 ): Listing<T, P> {
   let asked: O;
+  // What the iteration goes on with: the first page is that of who awaits it, too, and can be changed there.
+  let own: Page<T>;
   const ask = async (): Promise<P> => {
     try {
       asked = readable("the options", () => copyOf(options));
-      return await read(asked);
+      const page = await read(asked);
+      own = { ...page, items: [...page.items] };
+      return page;
     } catch (cause) {
       // Who iterates over it may come to that later, and is told then. Not before it fails: a second one that waits would take
       // the first from the error's stack.
@@ -159,7 +163,7 @@ export function listing<T, O extends { cursor?: string | undefined }, P extends 
     const { page: _, ...filters } = asked as O & { page?: unknown };
     return read({ ...filters, cursor } as unknown as O);
   };
-  const all = new Pages<T>(() => pagesAfter(first, next));
+  const all = new Pages<T>(() => pagesAfter(first.then(() => own), next));
   return Object.assign(first, {
     [Symbol.asyncIterator]: () => all[Symbol.asyncIterator](),
     toArray: () => all.toArray(),
@@ -185,7 +189,7 @@ function copyOf<V>(value: V, within: readonly unknown[] = []): V {
 
 async function* pagesAfter<T>(first: Promise<Page<T>>, read: (cursor: string) => Promise<Page<T>>): AsyncGenerator<T[], void, undefined> {
   for (let page = await first; ; page = await read(page.next)) {
-    // A copy: the first page is also that of who awaits it.
+    // A copy: who takes all of them adds to the first.
     yield [...page.items];
     if (page.next === undefined) return;
   }

@@ -6,6 +6,7 @@ import { checkText, fieldsOf, readable, shown } from "./checks.js";
 import { RunlogError, givenError, invalid } from "./error.js";
 import { requestBegan, requestEnded } from "./exits.js";
 import { type RawJson, jsonBytes } from "./json.js";
+import { turnWhereDue } from "./turns.js";
 
 /** How a request ended, which decides what becomes of the step that was under way. */
 export type RequestEnd = "completed" | "interrupted" | RequestFailed;
@@ -43,7 +44,10 @@ export class RequestBuffer implements AsyncDisposable {
     this.#handle = handle;
     this.#value = async (method, ...given) => {
       try {
-        return await handle.value(method, ...given);
+        const answer = await handle.value(method, ...given);
+        const turn = turnWhereDue();
+        if (turn !== undefined) await turn;
+        return answer;
       } catch (error) {
         if (this.#endsWithProcess) await new Promise<never>(() => {});
         throw error;

@@ -27,19 +27,22 @@ export async function turnOfOthers(): Promise<void> {
   port1.close();
 }
 
-/** For how many milliseconds calls are answered at once before the event loop goes on. */
-const TURN_MS = 20;
-let turnedAt = 0;
+/** For how many milliseconds who awaits what is answered at once may keep the event loop waiting. */
+const STRETCH_MS = 50;
+let begun: number | undefined;
 
 /**
- * The same where that is due. Who awaits what is answered at once, again and again, never comes to the event loop otherwise: no timer
- * fires, no socket is read, and no signal ends the process.
+ * The same where it has waited for long. Who awaits what is answered at once, again and again, never comes to the event loop otherwise:
+ * no timer fires, no socket is read, and no signal ends the process.
  *
  * @internal
  */
 export function turnWhereDue(): Promise<void> | undefined {
   const now = performance.now();
-  if (now - turnedAt < TURN_MS) return undefined;
-  turnedAt = now;
-  return turnOfOthers();
+  if (begun === undefined) {
+    begun = now;
+    void turnOfOthers().then(() => (begun = undefined));
+    return undefined;
+  }
+  return now - begun < STRETCH_MS ? undefined : turnOfOthers();
 }

@@ -240,6 +240,23 @@ describe.each(places)("mistakes $name", ({ fresh }) => {
     const whole = await store.chats.getMessages(chatId, { requestId: third.requestId, role: "assistant" });
     expect(whole.map((message) => message.props.content)).toEqual(["Whole."]);
 
+    // Nothing is awaited, and what was refused has taken no half away.
+    const fourth = await store.chats.beginRequest(chatId, asked);
+    const text = (messageId: string, content: string) => ({ messageId, role: "assistant", type: "text", props: { content } }) as const;
+    const called = [fourth.send(text("m1", "x\ud83d")), fourth.append("m1", "\ude00y\ud83d")];
+    called.push(fourth.replace("m1", { content: "z\ud83d" }), fourth.append("m1", "\ude00"), fourth.append("m1", "\ud83d"));
+    const refused = [failure(fourth.replace("m1", "no object" as never), "invalid_input"), failure(fourth.send(text("m1", "w\ud83d")), "already_exists")];
+    called.push(fourth.append("m1", "\ude00"), fourth.append("m1", "!\ud83d"));
+    // The end is called before what is called after it.
+    called.push(fourth.finish("completed"));
+    const late = failure(fourth.append("m1", "\ude00"), "invalid_input");
+    const seen = store.chats.updateMessage("m1", { metadata: { seen: true } });
+    called.push(fourth.close());
+    await Promise.all([...called, ...refused, late, seen]);
+    expect(await store.chats.getRequest(fourth.requestId)).toMatchObject({ status: "completed" });
+    const said = await store.chats.getMessages(chatId, { requestId: fourth.requestId, role: "assistant" });
+    expect(said).toMatchObject([{ messageId: "m1", props: { content: "z😀😀!\ufffd" }, metadata: { seen: true } }]);
+
     const flow = await store.flows.create();
     // Raw JSON may have whole pairs as escapes, as Python writes them.
     const event = { type: "agent:text:delta", nodeId: "n", runId: "r", timestamp: 1 };
