@@ -37,7 +37,8 @@ export abstract class StoreSessions {
 
   /**
    * The session with this name and its root instance, made where they aren't there: for a program that is started again and
-   * goes on in its own session. Of several that call it at once, one makes them. Durable when it resolves.
+   * goes on in its own session. What is there stays as it is: title and metadata are those of the first call, and the root instance that of its
+   * agent, also where another one is named. Of several that call it at once, one makes them. Durable when it resolves.
    *
    * @example
    * ```ts

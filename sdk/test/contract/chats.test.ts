@@ -12,6 +12,11 @@ describe.each(places)("chats $name", ({ fresh }) => {
     const make = (fields: object) => chats.create({ assistantId: "travel", ...fields });
     const refused = await failure(make({ chatID: "chat_1" }), "invalid_input");
     expect(refused.message).toBe('"chatID" is not a field of a chat, `chatId` is; call it that, or by a name that isn\'t so alike');
+    // The chat would be nobody's: no list for "ann" would have it, and no erasure of hers.
+    for (const name of ["userId", "user_id"]) {
+      const { message } = await failure(make({ [name]: "ann" }), "invalid_input");
+      expect(message).toBe(`"${name}" is what chats are listed by; whose a new chat is, is said by \`createdBy\``);
+    }
     await make({ chatId: "chat_1" });
     expect((await failure(make({ chatId: "chat_1" }), "already_exists")).message).toBe(
       'there is a chat "chat_1" already; choose another id, or leave it out for a fresh one',

@@ -26,7 +26,7 @@ pub(crate) fn check(what: &str, extra: &Map<String, Value>, known: &[&str]) -> R
 }
 
 /// Whether two names differ in nothing but capitals and what stands between words.
-fn is_alike(name: &str, other: &str) -> bool {
+pub(crate) fn is_alike(name: &str, other: &str) -> bool {
     let letters = |name: &str| -> String {
         let kept = name.chars().filter(|letter| letter.is_alphanumeric());
         kept.flat_map(char::to_lowercase).collect()

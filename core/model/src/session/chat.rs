@@ -273,7 +273,8 @@ impl Chat {
     /// [`check`](Self::check) of a chat that is new.
     ///
     /// # Errors
-    /// As [`check`](Self::check); [`InvalidInput`](crate::ErrorKind::InvalidInput) when the assistant is missing.
+    /// As [`check`](Self::check); [`InvalidInput`](crate::ErrorKind::InvalidInput) when the assistant is missing, or a
+    /// field `user_id` is given in place of `created_by`.
     pub fn check_new(&self) -> Result<()> {
         length("the chat_id", Some(&self.chat_id), CHAT_ID_CHARS_MAX)?;
         required(
@@ -282,6 +283,16 @@ impl Chat {
             CHAT_OWNER_CHARS_MAX,
         )?;
         given_time("the chat's created_at", self.created_at_ms)?;
+        // Lists and erasures look for it by that name: kept as a field of the caller's own, the chat would be nobody's.
+        if let Some(name) = self
+            .extra
+            .keys()
+            .find(|name| extra::is_alike(name, "user_id"))
+        {
+            return Err(Error::invalid(format!(
+                "{name:?} is what chats are listed by; whose a new chat is, is said by `created_by`"
+            )));
+        }
         self.check()
     }
 }

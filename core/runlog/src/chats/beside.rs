@@ -6,9 +6,8 @@ use runlog_model::{ChatEvent, ChatMessage, SessionId, Updates, json::slices::str
 
 use super::{
     buffered::{Extended, Own, replaced},
-    save_among::SavedAt,
     sizes::{CONTENT_BYTES_MAX, message_bytes},
-    write::Of,
+    write::{Of, SavedAt},
 };
 use crate::{Result, Store};
 

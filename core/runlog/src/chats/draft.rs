@@ -12,13 +12,13 @@ use runlog_model::{
 
 use super::{
     buffered::{BufferedMessage, BufferedStep},
-    ending::{RequestEnd, ended, settled},
-    parts::Wholes,
-    save_among::{SavedAt, deletions},
+    ending::{RequestEnd, Wholes, ended, settled},
+    save_among::deletions,
     sizes::{ERROR_CHARS_MAX, check_size, message_bytes, step_bytes},
     stack::{CallStack, StackNode},
     store::{already_exists, check_chat, not_found},
     taken_ids::NewIds,
+    write::SavedAt,
 };
 #[cfg(doc)]
 use crate::ErrorKind;

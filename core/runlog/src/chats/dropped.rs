@@ -14,8 +14,9 @@ use runlog_model::{ChatEvent, ChatIdOf, SessionId};
 use super::{
     RequestBuffer, RequestEnd,
     beside::Beside,
+    ending::Wholes,
     flush::{RequestFlush, place_of, renamed},
-    parts::{Part, Wholes},
+    parts::Part,
     taken_ids::NewIds,
     write::Prepared,
 };

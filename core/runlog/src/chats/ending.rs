@@ -35,6 +35,15 @@ impl RequestEnd {
     }
 }
 
+/// What the end of a request does about messages whose text was written in pieces.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wholes {
+    /// It writes them once more, whole: a search of the log looks at records.
+    Written,
+    /// It leaves them in pieces.
+    Left,
+}
+
 /// The event with the record of an ended request.
 pub(super) fn ended(request: &ChatRequest, end: &RequestEnd, now: u64) -> ChatEvent {
     let (status, error) = match end {

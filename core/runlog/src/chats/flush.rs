@@ -6,8 +6,11 @@ use runlog_log::{Batch, Expected, Sequence};
 use runlog_model::{ChatEvent, ChatIdOf, SessionId};
 
 use super::{
-    pages::is_in_order, parts, save_among::SavedAt, store::already_exists, taken_ids::NewIds,
-    write::Prepared,
+    pages::is_in_order,
+    parts,
+    store::already_exists,
+    taken_ids::NewIds,
+    write::{Prepared, SavedAt},
 };
 use crate::{Result, Store, kernel::records::chat_stream};
 

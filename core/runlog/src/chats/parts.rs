@@ -8,18 +8,11 @@ use super::{
     beside::Beside,
     buffered::{BufferedMessage, BufferedStep},
     draft::RequestDraft,
-    save_among::{SavedAt, deletions},
+    ending::Wholes,
+    save_among::deletions,
     sizes::{PART_BYTES_MAX, PART_RECORDS_MAX},
+    write::SavedAt,
 };
-
-/// What the end of a request does about messages whose text was written in pieces.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wholes {
-    /// It writes them once more, whole: a search of the log looks at records.
-    Written,
-    /// It leaves them in pieces.
-    Left,
-}
 
 /// A part of a request that fits one batch.
 pub(super) struct Part {

@@ -13,9 +13,9 @@ use runlog_model::{
 
 use super::{
     Chats, RequestDraft, RequestEnd, Resumption,
+    ending::Wholes,
     flush::{Part, RequestFlush, have_changes, place_of},
     open_steps::{ended_with_request, has_other_open_steps},
-    parts::Wholes,
     resume::{check_resumable, delegate_of, own_part},
     stack::{CallStack, StackNode},
     taken_ids::NewIds,

@@ -12,7 +12,7 @@ use super::{
     resume::dismissal,
     save::{Begun, NextMessages, request_exists},
     store::{already_exists, not_found},
-    write::Of,
+    write::{Of, SavedAt},
 };
 use crate::{Error, ErrorKind, Result, kernel::claims::Claim};
 
@@ -104,9 +104,6 @@ impl Chats {
         Ok(replaces)
     }
 }
-
-/// A message, with the position at which it was saved.
-pub(super) type SavedAt = (String, u64);
 
 /// The events that delete messages.
 pub(super) fn deletions(

@@ -6,7 +6,7 @@ use runlog_model::{
     limits::CHAT_SEQUENCE_MAX, time,
 };
 
-use super::{save_among::SavedAt, store::Chats};
+use super::store::Chats;
 use crate::{
     Error, ErrorKind, Result, Store,
     kernel::{
@@ -15,6 +15,9 @@ use crate::{
         shared_fold::SharedFold,
     },
 };
+
+/// A message, with the position at which it was saved.
+pub(super) type SavedAt = (String, u64);
 
 /// The part of a chat that a decision to write depends on.
 #[derive(Clone, Copy, Debug)]

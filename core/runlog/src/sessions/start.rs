@@ -36,7 +36,7 @@ impl Store {
 
     /// The session with this name and its root instance, created if they don't exist: for a program that continues in
     /// its own session after a restart. Of several concurrent calls, one creates them. Durable when it returns. An
-    /// existing session is unchanged; a missing root instance is created.
+    /// existing session is unchanged, and so is its root instance, also if another agent is named; a missing root instance is created.
     ///
     /// ```
     /// use runlog::{NewSession, blocking::Store};

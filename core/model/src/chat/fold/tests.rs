@@ -226,8 +226,8 @@ fn a_message_that_grows_says_what_its_events_say_one_by_one_and_what_was_read_of
     let mut fold = folded(vec![saved("a")]);
     let mut expected = fold.message("a").unwrap().clone();
     let mut read = Vec::new();
-    for (number, text) in (2..).zip(texts.into_iter().cycle().take(70)) {
-        let updates = updates[number as usize % updates.len()];
+    let all = texts.into_iter().cycle().zip(updates.into_iter().cycle());
+    for (number, (text, updates)) in (2_u64..).zip(all.take(110)) {
         let event = appended("a", updates, text);
         fold.apply(number, number, 0, event).unwrap();
         let updates = Updates::parse(updates).unwrap();
