@@ -3,13 +3,14 @@
 
 mod common;
 
-use std::{fs, path::Path};
+use std::{fs, ops::ControlFlow, path::Path};
 
 use common::Place;
 use runlog::{
     NewMessage, NewSession, NewToolCall, SessionId,
     blocking::{FlowRun, Store},
     chats::{Chat, ChatMessage, ChatRole},
+    retention::Erase,
     sessions::CopySession,
 };
 use serde_json::Value;
@@ -246,12 +247,66 @@ fn all_chats_of_a_user_are_erased_and_nobody_elses() {
     let erase = ["erase", "--user", "ann", "--reason", "left", "--yes"];
     place.expect(0, &erase);
     assert_eq!((found("Oslo for ann"), found("Oslo for bob")), (0, 1));
-    let misspelt = ["erase", "--user", "anna", "--reason", "left", "--yes"];
-    let told = place.expect(0, &misspelt).out;
-    assert!(
-        told.contains("no chat of the user \"anna\" was found"),
-        "{told}"
-    );
+}
+
+#[test]
+fn of_a_user_who_is_not_known_nothing_is_done_and_that_is_said() {
+    let place = Place::new();
+    let store = Store::open(place.path("runlog-data")).unwrap();
+    let message = |user: &str| {
+        let chat = Chat {
+            created_by: Some(user.into()),
+            ..Chat::new("travel")
+        };
+        let chat = store.chats().create_chat(chat).unwrap().chat_id;
+        let said = ChatMessage::text(ChatRole::User, &format!("Oslo for {user}"));
+        let saved = store.chats().save_messages(&chat, vec![said]).unwrap();
+        saved[0].message_id.clone()
+    };
+    let [_, of_bob, _] = ["ann", "bob", "eve"].map(message);
+    // An erasure that was stopped before it had compacted the store.
+    let of_ann = Erase {
+        users: vec!["ann".into()],
+        reason: "left".into(),
+        ..Erase::default()
+    };
+    let stopped = store.erase_with(&of_ann, |_| ControlFlow::Break(()));
+    assert!(!stopped.unwrap().is_gone);
+    store.close().unwrap();
+    let erase = |code: i32, named: &[&str]| {
+        let erase = ["erase", "--reason", "left", "--yes"];
+        place.expect(code, &[&erase, named].concat())
+    };
+    // She isn't known any more, but what she said was on the disk.
+    let again = erase(0, &["--user", "ann", "--json"]).json();
+    assert_eq!(again[0]["is_gone"], true);
+    assert_eq!(again[0]["unknown_users"], serde_json::json!(["ann"]));
+    assert!(again[0]["compaction"]["payloads_erased"].as_u64() > Some(0));
+
+    let store = Store::open(place.path("runlog-data")).unwrap();
+    store.chats().create_chat(Chat::new("travel")).unwrap();
+    store.close().unwrap();
+    let would_compact = || place.expect(0, &["compact", "--dry-run", "--json"]).out;
+    let before = would_compact();
+    assert!(!before.contains("\"files_before\":0"), "{before}");
+    let misspelt = ["--user", "anna", "--user", "ana", "--user", "anna"];
+    let told = erase(3, &misspelt);
+    assert_eq!(told.out, "");
+    for user in ["anna", "ana"] {
+        let told_of = format!("no chat of the user {user:?} was found");
+        assert_eq!(told.err.matches(&told_of).count(), 1, "{}", told.err);
+    }
+    let told = erase(3, &[&misspelt[..], &["--json"]].concat());
+    assert!(told.err.contains("\"not_found\""), "{}", told.err);
+    assert_eq!(would_compact(), before);
+
+    let told = erase(0, &[&misspelt[..], &["--message", &of_bob]].concat());
+    assert!(told.err.contains("warning: no chat of the user \"anna\""));
+    assert!(!told.out.contains("anna"), "{}", told.out);
+    let with_eve = [&misspelt[..], &["--user", "eve", "--json"]].concat();
+    let done = erase(0, &with_eve).json();
+    assert_eq!(done[0]["unknown_users"], serde_json::json!(["anna", "ana"]));
+    erase(3, &["--user", "eve"]);
 }
 
 #[test]

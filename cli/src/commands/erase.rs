@@ -30,7 +30,11 @@ Stopped half-way, call it again. `runlog search` finds positions.
 
 Where a segment couldn't be rewritten, so that the bytes may be on the disk still, it ends with exit code 6.
 
-With --json: {\"store\", \"dry_run\": false, \"records\", \"is_gone\", \"compaction\"}, with the fields of `runlog compact` in the last.";
+Of a --user of whom there is no chat a warning tells; where nothing else is named, it ends with exit code 3, and the store is \
+compacted only if an erasure that was stopped left something to do.
+
+With --json: {\"store\", \"dry_run\": false, \"records\", \"is_gone\", \"unknown_users\", \"compaction\"}, with the users of whom \
+there is no chat, and the fields of `runlog compact` in the last.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -89,6 +93,13 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let done = erase(&store, &what, out.is_json())?;
     store.close()?;
     let is_gone = done.is_gone;
+    if is_gone && has_found_nothing(&what, &done) {
+        let unknown: Vec<String> = done.unknown_users.iter().map(|it| unknown(it)).collect();
+        return Err(Failure::not_found(unknown.join("; ")).and("nothing was erased"));
+    }
+    for user in &done.unknown_users {
+        note(out.is_json(), format!("warning: {}", unknown(user)));
+    }
     out.report(global, false, done, print)?;
     for session in &sessions {
         note_kept(session, out.is_json());
@@ -200,13 +211,24 @@ fn erase(store: &Store, what: &Erase, is_json: bool) -> Result<Erased> {
     done.map_err(Failure::of_argument)
 }
 
+/// Whether only users were named, and none of them is known. One whose erasure was stopped before its end isn't known either; then
+/// there was something to erase on the disk.
+fn has_found_nothing(what: &Erase, done: &Erased) -> bool {
+    let named = what.sessions.len() + what.flows.len() + what.messages.len() + what.positions.len();
+    let is_known = |user| !done.unknown_users.contains(user);
+    named == 0
+        && done.records + done.compaction.payloads_erased == 0
+        && !what.users.iter().any(is_known)
+}
+
+fn unknown(user: &str) -> String {
+    format!(
+        "no chat of the user {user:?} was found: the name may be misspelt, or what they made was erased before"
+    )
+}
+
 fn print(report: &Report<Erased>, out: &mut Out) -> Result<()> {
     let done = &report.done;
-    for user in &done.unknown_users {
-        out.line(format!(
-            "no chat of the user {user:?} was found: the name may be misspelt, or what they made was erased before"
-        ))?;
-    }
     let records = text::count(done.records, "record", "records");
     if done.is_gone {
         return out.line(format!("erased {records}, from the disk too"));

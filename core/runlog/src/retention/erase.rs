@@ -58,6 +58,15 @@ pub struct Erase {
     pub reason: String,
 }
 
+impl Erase {
+    /// Whether these users are all that is named.
+    fn is_of_users(&self, users: &[String]) -> bool {
+        let is_more = !self.sessions.is_empty() || !self.chats.is_empty();
+        let is_more = is_more || !self.flows.is_empty() || !self.messages.is_empty();
+        !is_more && self.positions.is_empty() && self.users.iter().all(|user| users.contains(user))
+    }
+}
+
 /// What was erased.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -87,6 +96,8 @@ impl Store {
     /// What can't be read, because it is damaged, doesn't keep the rest of a session: its segment stays, and
     /// [`is_gone`](Erased::is_gone) says so. Who writes again what was read before (a copy, a run that is resumed or described,
     /// retention) waits, and has nothing of what was erased.
+    ///
+    /// Where all that is named are users of whom there is no chat, it compacts only if an earlier erasure may have left something to do.
     ///
     /// It blocks the thread while it compacts. Durable when it returns. After an error or a crash, call it again:
     /// redacted records stay redacted, and the compaction erases them.
@@ -126,13 +137,29 @@ impl Store {
             ));
         }
         let (records, unknown_users) = self.redact(what).await?;
-        let compaction = self.compact_with(CompactOptions::default(), progress)?;
+        let compaction = match records == 0 && what.is_of_users(&unknown_users) {
+            true if !self.has_unerased()? => Compaction::default(),
+            _ => self.compact_with(CompactOptions::default(), progress)?,
+        };
         Ok(Erased {
             records,
             is_gone: compaction.segments_left == 0 && !compaction.is_cancelled,
             unknown_users,
             compaction,
         })
+    }
+
+    /// Whether a compaction may have to erase what an earlier call took out of every read, and was stopped before it was done.
+    fn has_unerased(&self) -> Result<bool> {
+        if self.backend().redactions() == 0 {
+            return Ok(false);
+        }
+        let planned = self.compact(CompactOptions {
+            dry_run: true,
+            ..CompactOptions::default()
+        })?;
+        // Snapshots with what was redacted are among the records that are dropped.
+        Ok(planned.payloads_erased + planned.records_dropped + planned.segments_left > 0)
     }
 
     /// Takes what is named out of every read, and returns how many records that were, and which users made no chat.
@@ -241,7 +268,7 @@ impl Store {
                     ));
                 }
                 let mut made = catalog.sessions_made_by(user).peekable();
-                if made.peek().is_none() {
+                if made.peek().is_none() && !unknown_users.contains(user) {
                     unknown_users.push(user.clone());
                 }
                 sessions.extend(made.map(|session| session.id));
