@@ -20,6 +20,7 @@ mod owners;
 mod pace;
 mod progress;
 mod read;
+mod record_line;
 mod search;
 mod serve;
 mod signals;

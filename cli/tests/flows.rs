@@ -9,6 +9,7 @@ use common::Place;
 use runlog::{
     ErrorKind, NewRun, NewSession, RunId,
     blocking::{FlowRun, Store},
+    chats::{Chat, ChatMessage, ChatRole},
     flows::RuntimeEvent,
 };
 use serde_json::Value;
@@ -417,4 +418,39 @@ fn a_short_beginning_of_several_ids_is_told_as_such() {
             );
         }
     }
+}
+
+#[test]
+fn the_tail_has_the_events_of_flows_and_of_chats() {
+    let place = Place::new();
+    let [by_itself, ..] = record(&place);
+    let store = store(&place);
+    let chat = store.chats().create_chat(Chat::new("helper")).unwrap();
+    let messages = ["Where is Oslo?", "In Norway."];
+    let messages = [ChatRole::User, ChatRole::Assistant]
+        .into_iter()
+        .zip(messages)
+        .map(|(role, text)| ChatMessage::text(role, text))
+        .collect();
+    let saved = store.chats().save_messages(&chat.chat_id, messages);
+    saved.unwrap();
+    store.close().unwrap();
+
+    let said = place.expect(0, &["tail"]).out;
+    let lines: Vec<&str> = said.lines().collect();
+    assert!(lines[0].contains("flow "), "{said}");
+    assert!(said.contains("node:tick plan {"), "{said}");
+    let [.., asked, answered] = lines[..] else {
+        panic!("{said}");
+    };
+    assert!(asked.contains("user ") && asked.ends_with("Where is Oslo?"));
+    assert!(answered.contains("assistant ") && answered.ends_with("In Norway."));
+
+    let lines = place.expect(0, &["tail", "--json"]).json();
+    assert_eq!(lines[0]["topic"], "flow");
+    assert_eq!(lines[0]["run_id"], by_itself);
+    let last = lines.last().unwrap();
+    assert_eq!(last["topic"], "chat");
+    assert_eq!(last["payload"]["props"]["content"], "In Norway.");
+    assert_eq!(place.expect(0, &["tail", "-n", "1"]).out.lines().count(), 1);
 }

@@ -1,20 +1,19 @@
 //! `runlog tail`: prints the newest events of the whole store, and follows new ones.
 
-use std::{collections::VecDeque, sync::Arc, thread, time::Duration};
+use std::{collections::VecDeque, thread, time::Duration};
 
 use runlog::log::{Position, Record};
-use runlog::{
-    AgentInstance, InstanceId, Store,
-    contexts::{ContextEvent, ContextEventKind},
-};
+use runlog::{AgentInstance, InstanceId, Store, contexts::ContextEvent};
 use serde::Serialize;
 
 use crate::{
     args::Global,
     failure::{Exit, Result},
     output::Out,
-    owners::{Owner, Owners},
-    read, store, text, view,
+    owners::{Owner, Owners, Topic},
+    read,
+    record_line::{self, RecordLine},
+    store, text, view,
 };
 
 /// How many records are read at a time.
@@ -27,9 +26,14 @@ const NAME_WIDTH: usize = 12;
 const POLL: Duration = Duration::from_millis(50);
 
 const AFTER_HELP: &str = "\
+Shown are what agents said and did, the messages, steps and requests of chats, and the events of flows. Not shown are the lists \
+of the store, such as titles of sessions, and how runs went: `runlog runs` has that.
+
 With -f it goes on until it is stopped, also while another process writes.
 
-With --json: a line for each event, as `runlog replay --json`, with \"session_id\" and \"agent_name\".";
+With --json: a line for each event of an agent, as `runlog replay --json`, with \"session_id\" and \"agent_name\"; for one of a \
+chat or a flow {\"topic\": \"chat\" or \"flow\", \"position\", \"stream_id\", \"sequence_number\", \"kind\", \"recorded_at\", \
+\"session_id\", \"run_id\", \"payload\": what was recorded}, without what there isn't.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -48,6 +52,14 @@ struct Line<'a> {
     event: &'a ContextEvent,
     session_id: runlog::SessionId,
     agent_name: &'a str,
+}
+
+/// A record of a chat or a flow, for a program.
+#[derive(Serialize)]
+struct OtherLine {
+    topic: Topic,
+    #[serde(flatten)]
+    record: RecordLine,
 }
 
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
@@ -89,7 +101,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     }
 }
 
-/// The newest `number` records that are events of a context, the oldest of them first.
+/// The newest `number` records that are shown, the oldest of them first.
 fn newest(
     store: &Store,
     owners: &mut Owners,
@@ -110,7 +122,7 @@ fn newest(
                 .into_iter()
                 .take_while(|record| record.position < end)
             {
-                if context_of(store, owners, &record)?.is_some() {
+                if shown(store, owners, &record)?.is_some() {
                     piece.push(record);
                 }
             }
@@ -125,25 +137,26 @@ fn newest(
     Ok(found.into())
 }
 
-/// The instance in whose context a record is an event; `None` for all others.
-fn context_of(
-    store: &Store,
-    owners: &mut Owners,
-    record: &Record,
-) -> Result<Option<Arc<AgentInstance>>> {
-    if ContextEventKind::from_byte(record.kind.0).is_none() {
+/// What a record is about, and whose stream it is in; `None` for what isn't shown.
+fn shown(store: &Store, owners: &mut Owners, record: &Record) -> Result<Option<(Topic, Owner)>> {
+    if !record.kind.is_data() {
         return Ok(None);
     }
-    match pollster::block_on(owners.of(store, record.stream))? {
-        Owner::Instance(instance) => Ok(Some(instance)),
-        _ => Ok(None),
-    }
+    let owner = pollster::block_on(owners.of(store, record.stream))?;
+    let topic = Topic::of(&owner, record);
+    let is_shown = matches!(topic, Topic::Context | Topic::Chat | Topic::Flow);
+    Ok(is_shown.then_some((topic, owner)))
 }
 
 fn print(store: &Store, owners: &mut Owners, record: &Record, out: &mut Out) -> Result<()> {
-    let Some(instance) = context_of(store, owners, record)? else {
-        return Ok(());
-    };
+    match shown(store, owners, record)? {
+        Some((_, Owner::Instance(instance))) => print_event(&instance, record, out),
+        Some((topic, owner)) => print_other(topic, &owner, record, out),
+        None => Ok(()),
+    }
+}
+
+fn print_event(instance: &AgentInstance, record: &Record, out: &mut Out) -> Result<()> {
     let event = ContextEvent::decode(InstanceId(record.stream.0), record)?;
     if out.is_json() {
         let agent_name = instance.agent_name.as_str();
@@ -153,29 +166,81 @@ fn print(store: &Store, owners: &mut Owners, record: &Record, out: &mut Out) -> 
             agent_name,
         });
     }
-    let session = instance.session_id.to_string();
-    let mut start = format!(
-        "{}  {}",
-        text::time_of_year(event.created_at_ms),
-        &session[..13.min(session.len())]
-    );
-    // Each agent of a session has numbers of its own.
-    if out.width() >= NAMED_FROM {
-        let name = text::one_line(&instance.agent_name, NAME_WIDTH);
-        start = format!("{start}  {}", text::pad(&name, NAME_WIDTH));
+    let start = Start {
+        at_ms: event.created_at_ms,
+        id: instance.session_id.to_string(),
+        name: &instance.agent_name,
+        sequence: event.sequence_number,
+    };
+    let kind = view::kind_name(event.event_type);
+    let styled = |kind: &str| view::styled(event.event_type, kind);
+    start.print(kind, styled, |width| view::summary(&event, width), out)
+}
+
+/// Prints a record of a chat or a flow.
+fn print_other(topic: Topic, owner: &Owner, record: &Record, out: &mut Out) -> Result<()> {
+    let line = RecordLine::of(owner, record);
+    if out.is_json() {
+        return out.value(&OtherLine {
+            topic,
+            record: line,
+        });
     }
-    let kind = text::pad(view::kind_name(event.event_type), 11);
-    let width = out
-        .width()
-        .saturating_sub(console::measure_text_width(&start) + 23);
-    let said = view::summary(&event, width.max(20));
-    let kind = view::styled(event.event_type, &kind);
-    out.line(
-        format!(
-            "{}  {:>5}  {kind}  {said}",
-            console::style(start).dim(),
-            event.sequence_number
-        )
-        .trim_end(),
+    let start = Start {
+        at_ms: record.time_ms,
+        id: owner.session().map_or_else(
+            || record.stream.0.to_string(),
+            |session| session.to_string(),
+        ),
+        name: topic.name(),
+        sequence: record.sequence.0,
+    };
+    let (kind, said) = record_line::said(topic, record);
+    start.print(
+        kind,
+        str::to_owned,
+        |width| text::one_line(&said, width),
+        out,
     )
+}
+
+/// What a line begins with.
+struct Start<'a> {
+    at_ms: u64,
+    /// The session, or the flow that is of none.
+    id: String,
+    name: &'a str,
+    sequence: u64,
+}
+
+impl Start<'_> {
+    fn print(
+        &self,
+        kind: &str,
+        styled: impl Fn(&str) -> String,
+        said: impl Fn(usize) -> String,
+        out: &mut Out,
+    ) -> Result<()> {
+        let mut start = format!(
+            "{}  {}",
+            text::time_of_year(self.at_ms),
+            &self.id[..13.min(self.id.len())]
+        );
+        // Each agent of a session has numbers of its own.
+        if out.width() >= NAMED_FROM {
+            let name = text::one_line(self.name, NAME_WIDTH);
+            start = format!("{start}  {}", text::pad(&name, NAME_WIDTH));
+        }
+        let width = out
+            .width()
+            .saturating_sub(console::measure_text_width(&start) + 23);
+        let line = format!(
+            "{}  {:>5}  {}  {}",
+            console::style(start).dim(),
+            self.sequence,
+            styled(&text::pad(kind, 11)),
+            said(width.max(20))
+        );
+        out.line(line.trim_end())
+    }
 }

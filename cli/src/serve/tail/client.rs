@@ -21,11 +21,12 @@ use tokio::{
 
 use super::{
     channels::{Subject, TailUpdate},
-    event::{ContextLine, DamagedLine, Item, RecordLine},
+    event::{ContextLine, DamagedLine, Item},
     follower::{UNREPORTED_TIME_MAX, read},
 };
 use crate::{
     owners::{Owners, Topic},
+    record_line::RecordLine,
     serve::{
         app::App,
         endpoint::{AnswerSpec, Endpoint, NoPath, stream},

@@ -1,11 +1,9 @@
 //! The events of the tail, from records.
 
 use axum::body::Bytes;
-use base64::{Engine as _, prelude::BASE64_STANDARD};
 use runlog::{
-    AgentInstance, InstanceId, RawJson, RunId, SessionId, Store,
+    AgentInstance, InstanceId, RunId, SessionId, Store,
     contexts::{ContextEvent, ContextEventKind},
-    flows::RuntimeEvent,
     log::Record,
 };
 use schemars::JsonSchema;
@@ -13,6 +11,7 @@ use serde::Serialize;
 
 use crate::{
     owners::{Owner, Owners, Topic},
+    record_line::RecordLine,
     serve::{problem::Answer, sse},
 };
 
@@ -46,37 +45,6 @@ pub(in crate::serve) struct ContextLine<'a> {
     session_id: SessionId,
     /// The name of the agent.
     agent_name: &'a str,
-}
-
-/// Any other record.
-#[derive(Serialize, JsonSchema)]
-pub(in crate::serve) struct RecordLine {
-    /// Its place in the log.
-    position: u64,
-    /// The stream that it is of, or about.
-    #[schemars(with = "String")]
-    stream_id: uuid::Uuid,
-    /// Its place in the stream; of what the log was asked to do, the sequence that it speaks of.
-    sequence_number: u64,
-    /// Its kind byte.
-    kind: u8,
-    /// When it was recorded: milliseconds since 1970-01-01 UTC.
-    recorded_at: u64,
-    /// Whether its content was taken out of the store.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    redacted: bool,
-    /// The session that it is of.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    session_id: Option<SessionId>,
-    /// The run that it is of.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    run_id: Option<RunId>,
-    /// Its content, where that is JSON.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    payload: Option<RawJson>,
-    /// Its content, where that is something else and the stream is nobody's.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    payload_base64: Option<String>,
 }
 
 /// Records that can't be read.
@@ -128,22 +96,7 @@ async fn whole(store: &Store, owners: &mut Owners, record: &Record) -> Answer<It
     }
     let (session, run) = (owner.session(), owner.run(record));
     let topic = Topic::of(&owner, record);
-    let payload = payload(record, topic);
-    // Binary payloads are only included for streams of users: others are derived, or useless without the rest of the log.
-    let bytes = (topic == Topic::Stream && payload.is_none() && !record.payload.is_empty())
-        .then(|| BASE64_STANDARD.encode(&record.payload));
-    let line = RecordLine {
-        position: record.position.0,
-        stream_id: record.stream.0,
-        sequence_number: record.sequence.0,
-        kind: record.kind.0,
-        recorded_at: record.time_ms,
-        redacted: record.redacted,
-        session_id: session,
-        run_id: run,
-        payload,
-        payload_base64: bytes,
-    };
+    let line = RecordLine::of(&owner, record);
     Ok(Item {
         position: record.position.0,
         topic,
@@ -169,16 +122,4 @@ fn of_context(instance: &AgentInstance, record: &Record) -> Answer<Item> {
         run: event.run_id,
         frame: sse::frame(Some(event.position), Topic::Context.name(), &line)?,
     })
-}
-
-fn payload(record: &Record, topic: Topic) -> Option<RawJson> {
-    if record.payload.is_empty() {
-        return None;
-    }
-    if topic == Topic::Flow {
-        let event = RuntimeEvent::decode(&record.meta, &record.payload);
-        return event.ok().map(|event| event.json);
-    }
-    let text = std::str::from_utf8(&record.payload).ok()?;
-    RawJson::parse(text).ok()
 }
