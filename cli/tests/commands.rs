@@ -11,6 +11,11 @@ use std::{
 };
 
 use common::{Ends, Place, fixture, said};
+use runlog::{
+    NewMessage, NewSession,
+    blocking::Store,
+    chats::{Chat, ChatMessage, ChatRole},
+};
 
 #[test]
 fn every_fixture_is_imported_and_comes_back_byte_for_byte() {
@@ -584,6 +589,50 @@ fn a_store_is_counted_and_verified() {
     let found = place.expect(5, &["verify", "--json"]).json().remove(0);
     assert_eq!(found["sound"], false);
     assert!(found["problems_count"].as_u64() > Some(0));
+}
+
+#[test]
+fn a_replay_reads_only_the_events_that_are_asked_for() {
+    let place = Place::new();
+    let store = Store::open(place.path("runlog-data")).unwrap();
+    let (session, agent) = store
+        .start_session(NewSession::titled("Deploy"), "deployer")
+        .unwrap();
+    let context = store.context(agent.id).unwrap();
+    for number in 1..=9 {
+        let said = NewMessage::user(format!("Message {number}."));
+        context.append_message(said).unwrap();
+    }
+    let chat = store.chats().create_chat(Chat::new("helper")).unwrap();
+    let said = ChatMessage::text(ChatRole::User, "hello");
+    let chats = store.chats();
+    chats.save_messages(&chat.chat_id, vec![said]).unwrap();
+    drop((context, chats));
+    store.close().unwrap();
+    let segment = place.path("runlog-data/00000001.seg");
+    let mut bytes = fs::read(&segment).unwrap();
+    let found = bytes.windows(10).position(|it| it == b"Message 5.");
+    bytes[found.unwrap()] ^= 1;
+    fs::write(&segment, bytes).unwrap();
+    let session = session.id.to_string();
+    let replay = |code, range: &[&str]| {
+        let all = [&["replay", &session, "--json"], range].concat();
+        let said = place.expect(code, &all);
+        let numbers = said.json();
+        let numbers = numbers.iter().map(|it| it["sequence_number"].as_u64());
+        numbers.map(Option::unwrap).collect::<Vec<_>>()
+    };
+    assert_eq!(replay(0, &["--from", "6", "--to", "8"]), [6, 7, 8]);
+    assert_eq!(replay(0, &["--from", "7"]), [7, 8, 9]);
+    assert_eq!(replay(0, &["--to", "4"]), [1, 2, 3, 4]);
+    replay(5, &["--from", "4", "--to", "6"]);
+    replay(5, &[]);
+    let none = place.expect(0, &["replay", &session, "--from", "12"]);
+    assert!(none.err.contains("the last is 9"), "{}", none.err);
+
+    let of_chat = place.expect(3, &["replay", &chat.chat_id]);
+    assert!(of_chat.err.contains("is a chat"), "{}", of_chat.err);
+    assert!(of_chat.err.contains("`runlog show "), "{}", of_chat.err);
 }
 
 #[test]

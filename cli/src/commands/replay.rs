@@ -2,7 +2,7 @@
 
 use std::{thread, time::Duration};
 
-use runlog::contexts::ContextEvent;
+use runlog::{AgentInstance, Session, blocking::Store, contexts::ContextEvent};
 
 use crate::{
     args::Global,
@@ -11,13 +11,13 @@ use crate::{
     history::{self, HistoryItem},
     output::{Out, note},
     pace::{Pace, PaceArgs},
-    store, text, view,
+    read, store, text, view,
 };
 
 const AFTER_HELP: &str = "\
 A replay shows what was recorded; no agent and no tool is run. --from and --to are sequences of the session's first \
 agent (of the instance, where one is given), both inclusive; with either only that agent's events are replayed, \
-else those of all agents in the order in which they happened.
+else those of all agents in the order in which they happened. A chat, in which no agent has a context, is shown by `runlog show`.
 
 With --json: a line for each event, {\"position\", \"instance_id\", \"sequence_number\", \"event_type\", \"content\", \
 \"tool_call_id\", \"tool_results\", \"run_id\", \"step_number\", \"created_at_ms\", \"redacted\"}.";
@@ -49,24 +49,21 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let pace = args.pace.pace()?;
     let store = store::open_read_only(global)?;
     let subject = find::subject(&store, &args.subject)?;
+    if subject.instances().is_empty() && has_messages(&store, subject.session())? {
+        let session = &args.subject;
+        return Err(Failure::not_found(format!(
+            "{session} is a chat, in which no agent has a context to be replayed; `runlog show {session}` shows its messages"
+        )));
+    }
     let mut instances = subject.instances().to_vec();
     if matches!(subject, Subject::Session(..)) && (args.from.is_some() || args.to.is_some()) {
         instances = vec![store.root_instance(subject.session().id)?];
     }
     let several = instances.len() > 1;
     let mut before = None;
-    let (mut first, mut last) = (None, 0);
-    for item in history::history(&store, subject.session(), &instances)? {
-        let HistoryItem::Event(event, _) = item? else {
-            continue;
-        };
-        last = event.sequence_number;
-        if args.from.is_some_and(|from| event.sequence_number < from) {
-            continue;
-        }
-        if args.to.is_some_and(|to| event.sequence_number > to) {
-            break;
-        }
+    let mut first = None;
+    for event in events(&store, subject.session(), &instances, args)? {
+        let event = event?;
         if let Some(pace) = pace {
             wait(
                 pace,
@@ -84,17 +81,51 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         }
     }
     if first.is_none() {
+        let ends = instances.iter().map(|it| read::event_count(&store, it.id));
+        let last = ends.collect::<Result<Vec<_>>>()?.into_iter().max();
         let from = args.from.map(|from| format!(" from {from}"));
         let from = from.unwrap_or_default();
         note(
             out.is_json(),
-            match last {
+            match last.unwrap_or(0) {
                 0 => "there are no events yet".to_owned(),
                 last => format!("there are no events{from}; the last is {last}"),
             },
         );
     }
     Ok(Exit::Ok)
+}
+
+/// The events to replay. Of one instance only those that are asked for are read: what is damaged elsewhere is no matter.
+fn events<'a>(
+    store: &'a Store,
+    session: &Session,
+    instances: &'a [AgentInstance],
+    args: &Args,
+) -> Result<Box<dyn Iterator<Item = Result<ContextEvent>> + 'a>> {
+    if let [instance] = instances {
+        let from = args.from.unwrap_or(1).max(1);
+        let events = store.contexts().events(instance.id, from)?;
+        let Some(to) = args.to else {
+            return Ok(Box::new(events.map(|event| Ok(event?))));
+        };
+        let span = to.saturating_add(1).saturating_sub(from);
+        let events = events.beginning_with(span.max(1));
+        let events = events.take(usize::try_from(span).unwrap_or(usize::MAX));
+        return Ok(Box::new(events.map(|event| Ok(event?))));
+    }
+    let history = history::history(store, session, instances)?;
+    Ok(Box::new(history.filter_map(|item| match item {
+        Ok(HistoryItem::Event(event, _)) => Some(Ok(event)),
+        Ok(HistoryItem::Other(..)) => None,
+        Err(failure) => Some(Err(failure)),
+    })))
+}
+
+/// Whether a session is a chat with messages.
+fn has_messages(store: &Store, session: &Session) -> Result<bool> {
+    let id = session.id.to_string();
+    Ok(store.chats().count_messages(&id, &Default::default())? > 0)
 }
 
 fn print(event: &ContextEvent, first_ms: u64, agent: Option<&str>, out: &mut Out) -> Result<()> {
