@@ -30,6 +30,14 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
+    /// This one, or the other if this one is that all was done.
+    pub(crate) fn or(self, other: Self) -> Self {
+        match self {
+            Self::Ok => other,
+            told => told,
+        }
+    }
+
     /// The number that the shell sees.
     pub(crate) fn code(self) -> u8 {
         match self {

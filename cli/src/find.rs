@@ -6,7 +6,7 @@
 use runlog::{
     AgentInstance, ErrorKind, InstanceId, RunId, Session, SessionId,
     blocking::Store,
-    flows::ListFlows,
+    flows::{FlowSummary, ListFlows},
     log::{ReadOptions, StreamId},
     pages::Page,
     runs::{ListRuns, RunSummary},
@@ -341,14 +341,7 @@ fn only_one(text: &str, what: &str, candidates: &[RunId]) -> Result<Option<RunId
 /// The flow named on the command line: by id, a prefix of one, or `@last`. The error of a run without a flow says so.
 pub(crate) fn flow_id(store: &Store, text: &str) -> Result<RunId> {
     if text == LAST {
-        let mut flows = walk(|cursor| {
-            let page = store.flows().list(&ListFlows {
-                limit: WALKED_AT_ONCE,
-                cursor,
-                ..ListFlows::default()
-            })?;
-            Ok((page.items, page.next))
-        });
+        let mut flows = flows(store);
         let newest = flows.find(|flow| {
             flow.as_ref()
                 .map_or(true, |flow| flow.parent_run_id.is_none())
@@ -428,9 +421,9 @@ fn run_ids(store: &Store) -> impl Iterator<Item = Result<RunId>> {
     runs.map(|run| run.map(|run| run.id))
 }
 
-/// The ids of all flows, newest first.
-fn flow_ids(store: &Store) -> impl Iterator<Item = Result<RunId>> {
-    let flows = walk(|cursor| {
+/// All flows, newest first.
+pub(crate) fn flows(store: &Store) -> impl Iterator<Item = Result<FlowSummary>> {
+    walk(|cursor| {
         let limit = WALKED_AT_ONCE;
         let options = ListFlows {
             limit,
@@ -439,8 +432,12 @@ fn flow_ids(store: &Store) -> impl Iterator<Item = Result<RunId>> {
         };
         let page = store.flows().list(&options)?;
         Ok((page.items, page.next))
-    });
-    flows.map(|flow| flow.map(|flow| flow.run_id))
+    })
+}
+
+/// The ids of all flows, newest first.
+fn flow_ids(store: &Store) -> impl Iterator<Item = Result<RunId>> {
+    flows(store).map(|flow| flow.map(|flow| flow.run_id))
 }
 
 /// All items of a list, where `list` returns the page at a cursor and the cursor of the next; an error ends the iteration.

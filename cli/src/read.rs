@@ -1,7 +1,7 @@
 //! Reading streams and the log.
 
 use runlog::{
-    ErrorKind, InstanceId,
+    ErrorKind, InstanceId, Session,
     blocking::Store,
     log::{Position, ReadOptions, Record, Sequence, StreamId},
 };
@@ -12,6 +12,15 @@ use crate::failure::Result;
 pub(crate) fn event_count(store: &Store, instance: InstanceId) -> Result<u64> {
     let info = pollster::block_on(store.backend().stream(StreamId(instance.as_uuid())))?;
     Ok(info.map_or(0, |info| info.last_sequence.0))
+}
+
+/// Whether a session has the messages of a chat, and no agent that has a context.
+pub(crate) fn is_only_chat(store: &Store, session: &Session) -> Result<bool> {
+    if !store.instances(session.id)?.is_empty() {
+        return Ok(false);
+    }
+    let id = session.id.to_string();
+    Ok(store.chats().count_messages(&id, &Default::default())? > 0)
 }
 
 /// How many events an instance shares with what it is a copy of, if it has no others.

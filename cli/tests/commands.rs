@@ -636,6 +636,37 @@ fn a_replay_reads_only_the_events_that_are_asked_for() {
 }
 
 #[test]
+fn a_transcript_of_a_chat_is_not_empty_without_a_word() {
+    let place = Place::new();
+    let store = Store::open(place.path("runlog-data")).unwrap();
+    let (session, agent) = store
+        .start_session(NewSession::titled("Deploy"), "deployer")
+        .unwrap();
+    let context = store.context(agent.id).unwrap();
+    context.append_message(NewMessage::user("Go.")).unwrap();
+    let chats = store.chats();
+    let chat = chats.create_chat(Chat::new("helper")).unwrap().chat_id;
+    let said = ChatMessage::text(ChatRole::User, "hello");
+    chats.save_messages(&chat, vec![said]).unwrap();
+    drop((context, chats));
+    store.close().unwrap();
+    for format in ["openai", "claude-code"] {
+        let export = ["export", "--format", format, &chat];
+        let refused = place.expect(2, &export);
+        assert!(refused.err.contains("is a chat"), "{}", refused.err);
+        let file = [&export[..], &["-o", "chat.jsonl"]].concat();
+        place.expect(2, &file);
+        assert!(!place.path("chat.jsonl").exists());
+        let id = session.id.to_string();
+        let both = [&export[..], &[&id]].concat();
+        let both = place.expect(6, &both);
+        assert!(both.out.contains("Go."), "{}", both.out);
+        assert!(both.err.starts_with("left out: "), "{}", both.err);
+    }
+    assert!(place.expect(0, &["export", &chat]).out.contains("hello"));
+}
+
+#[test]
 fn a_second_writer_is_refused_and_readers_are_not() {
     let place = Place::new();
     let mut writer = Ends(

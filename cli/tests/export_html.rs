@@ -26,7 +26,10 @@ mod with_viewer {
     use std::{fs, io::Read};
 
     use base64::{Engine, engine::general_purpose::STANDARD};
-    use runlog::{NewMessage, NewRun, NewSession, RunId, SessionId, blocking::Store};
+    use runlog::{
+        NewMessage, NewRun, NewSession, RunId, SessionId,
+        blocking::{FlowRun, Store},
+    };
 
     use super::Place;
 
@@ -152,5 +155,17 @@ mod with_viewer {
         place.write("run.html", "mine");
         place.expect(4, &["export", "--html", "@last", "-o", "run.html"]);
         assert_eq!(fs::read_to_string(place.path("run.html")).unwrap(), "mine");
+    }
+
+    #[test]
+    fn a_flow_of_no_run_is_in_the_page_of_the_whole_store() {
+        let place = Place::new();
+        let store = Store::open(place.path("runlog-data")).unwrap();
+        drop(FlowRun::create(&store, None).unwrap());
+        store.close().unwrap();
+        let refused = place.expect(3, &["export", "--html", "@last", "-o", "flow.html"]);
+        assert!(refused.err.contains("`runlog export --all` has it"));
+        let written = place.expect(0, &["export", "--html", "--all", "-o", "all.html"]);
+        assert!(written.err.contains("1 flow of no run"), "{written:?}");
     }
 }

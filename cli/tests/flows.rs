@@ -454,3 +454,25 @@ fn the_tail_has_the_events_of_flows_and_of_chats() {
     assert_eq!(last["payload"]["props"]["content"], "In Norway.");
     assert_eq!(place.expect(0, &["tail", "-n", "1"]).out.lines().count(), 1);
 }
+
+#[test]
+fn a_flow_of_no_run_is_exported_with_the_whole_store_and_that_is_said() {
+    let place = Place::new();
+    let flow = FlowRun::create(&store(&place), None).unwrap().run_id();
+    let flow = flow.to_string();
+    for name in [&flow[..], &flow[..13], "@last"] {
+        let said = error(&place, 3, &["export", name]);
+        assert!(said.1.contains("`runlog export --all` has it"), "{said:?}");
+        assert!(said.1.contains(&flow), "{said:?}");
+    }
+    let unknown = error(&place, 3, &["export", "none"]);
+    assert!(unknown.1.contains("no session \"none\""), "{unknown:?}");
+    let listed = place.expect(0, &["ls"]).out;
+    assert!(listed.contains("`runlog flows`"), "{listed}");
+    let written = place.expect(0, &["export", "--all", "-o", "all.jsonl"]);
+    let words = "wrote 0 sessions and 1 flow of no run to ";
+    assert!(written.err.starts_with(words), "{written:?}");
+    place.expect(0, &["--store", "other", "import", "all.jsonl"]);
+    let there = place.expect(0, &["--store", "other", "flows", "--json"]);
+    assert!(there.out.contains(&flow), "{there:?}");
+}

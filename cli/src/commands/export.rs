@@ -33,10 +33,12 @@ Formats:
   runlog       everything the store has of the sessions, a record a line:
                agents, events, runs, chats, flows, and what copies share;
                `runlog import` gives it back. A session whose run spawned
-               one of theirs comes along
+               one of theirs comes along. A flow of no run is in no session:
+               --all has it
   events       what their agents' contexts have, a readable line each
   openai       a line for each agent instance: {\"messages\": […]}, in what
-               stood around it where it came from
+               stood around it where it came from; nothing of chats, nor do the
+               next two have any
   claude-code  a line for each message, in the envelope that it came in
   swe-agent    a .traj of the session's first agent; only for sessions that
                were one
@@ -147,10 +149,16 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let store = store::open_read_only(global)?;
     let subject = subject_of(&store, args)?;
     let sessions = &subject.sessions;
+    let left_out = match args.format {
+        Written::Transcript(Format::OpenAi | Format::ClaudeCode) => {
+            subject::note_chats(&store, sessions, out)?
+        }
+        _ => Exit::Ok,
+    };
     let Some(path) = output else {
         let written = write_all(&store, args, page, &subject, &mut |bytes| out.bytes(bytes))?;
         note_relatives(sessions, args, &written.sessions, out);
-        return Ok(note_lost(&written.lost, out));
+        return Ok(left_out.or(note_lost(&written.lost, out)));
     };
     let mut file = NewFile::create(path).map_err(|error| Failure::unwritten(&error, path))?;
     let mut total = 0_u64;
@@ -167,7 +175,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     file.finish()
         .map_err(|error| Failure::unwritten(&error, path))?;
     note_relatives(sessions, args, &written.sessions, out);
-    let what = text::count(written.sessions.len() as u64, "session", "sessions");
+    let what = subject::extent(&store, written.sessions.len(), args.all)?;
     note(
         out.is_json(),
         format!(
@@ -176,7 +184,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             text::bytes(total)
         ),
     );
-    Ok(note_lost(&written.lost, out))
+    Ok(left_out.or(note_lost(&written.lost, out)))
 }
 
 fn subject_of(store: &Store, args: &Args) -> Result<Subject> {
@@ -184,7 +192,9 @@ fn subject_of(store: &Store, args: &Args) -> Result<Subject> {
         return html::subject(store, &args.sessions);
     }
     let names = args.sessions.iter();
-    let sessions = names.map(|text| find::session(store, text));
+    let sessions = names.map(|text| {
+        find::session(store, text).map_err(|failure| subject::not_found(store, text, failure))
+    });
     Ok(Subject {
         sessions: sessions.collect::<Result<_>>()?,
         agent: None,

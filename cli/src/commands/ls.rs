@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::{
     args::{Global, at_least},
     failure::{Exit, Failure, Result},
+    find,
     output::Out,
     read, store, table, text,
 };
@@ -120,10 +121,14 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
             })?
             .items
             .is_empty();
-        out.line(if is_empty {
-            "no sessions yet; `runlog import FILE…` or `runlog run -- CMD…` makes some"
-        } else {
-            "no sessions match"
+        // Only those of no run are there without a session.
+        let has_flows = is_empty && find::flows(&store).next().transpose()?.is_some();
+        out.line(match (is_empty, has_flows) {
+            (true, true) => "no sessions yet, but flows of no run, which `runlog flows` lists",
+            (true, false) => {
+                "no sessions yet; `runlog import FILE…` or `runlog run -- CMD…` makes some"
+            }
+            _ => "no sessions match",
         })?;
         return Ok(Exit::Ok);
     }

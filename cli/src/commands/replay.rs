@@ -49,7 +49,7 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     let pace = args.pace.pace()?;
     let store = store::open_read_only(global)?;
     let subject = find::subject(&store, &args.subject)?;
-    if subject.instances().is_empty() && has_messages(&store, subject.session())? {
+    if read::is_only_chat(&store, subject.session())? {
         let session = &args.subject;
         return Err(Failure::not_found(format!(
             "{session} is a chat, in which no agent has a context to be replayed; `runlog show {session}` shows its messages"
@@ -120,12 +120,6 @@ fn events<'a>(
         Ok(HistoryItem::Other(..)) => None,
         Err(failure) => Some(Err(failure)),
     })))
-}
-
-/// Whether a session is a chat with messages.
-fn has_messages(store: &Store, session: &Session) -> Result<bool> {
-    let id = session.id.to_string();
-    Ok(store.chats().count_messages(&id, &Default::default())? > 0)
 }
 
 fn print(event: &ContextEvent, first_ms: u64, agent: Option<&str>, out: &mut Out) -> Result<()> {

@@ -9,7 +9,7 @@ use runlog::{
     runs::{ListRuns, Run},
 };
 
-use super::subject::{Sink, Subject};
+use super::subject::{Sink, Subject, not_found};
 use crate::{
     failure::{Failure, Result},
     find,
@@ -61,9 +61,12 @@ fn named(store: &Store, name: &str) -> Result<(Session, Option<Run>)> {
         }
         (_, Some(of_run)) => Ok((of_run, run)),
         (Some(session), None) => Ok((session, None)),
-        (None, None) => Err(Failure::not_found(format!(
-            "there is no run and no session {name:?}; `runlog runs` and `runlog ls` list them"
-        ))),
+        (None, None) => {
+            let failure = Failure::not_found(format!(
+                "there is no run and no session {name:?}; `runlog runs` and `runlog ls` list them"
+            ));
+            Err(not_found(store, name, failure))
+        }
     }
 }
 
