@@ -715,6 +715,26 @@ fn what_is_no_store_is_told_apart() {
 }
 
 #[test]
+fn what_is_missing_or_out_of_range_is_told_with_all_that_would_do() {
+    let place = Place::new();
+    let said = place.expect(2, &["run", "describe", "@last"]).err;
+    assert!(
+        said.contains("<--usage <JSON>|--metadata <JSON>>"),
+        "{said}"
+    );
+    let said = place.expect(2, &["export"]).err;
+    assert!(said.contains("<SESSION|--all>"), "{said}");
+    let said = place.expect(2, &["export", "--all", "@last"]).err;
+    assert!(said.contains("cannot be used with"), "{said}");
+    let said = place.expect(2, &["retain", "--older-than", "0d"]).err;
+    assert!(said.contains("an age of 0 for --older-than"), "{said}");
+    for size in ["0", "1001"] {
+        let said = place.expect(2, &["chats", "--page-size", size]).err;
+        assert!(said.contains("from 1 to 1000\n"), "{said}");
+    }
+}
+
+#[test]
 fn a_misspelt_option_and_a_number_that_is_none_are_told_without_tips_that_lead_nowhere() {
     let place = Place::new();
     for arguments in [["show", "--formt"], ["chats", "--limti"]] {
@@ -725,7 +745,7 @@ fn a_misspelt_option_and_a_number_that_is_none_are_told_without_tips_that_lead_n
     let said = place.expect(2, &["chats", "--limit", "ten"]);
     assert!(
         said.err.contains(
-            "invalid value 'ten' for '--limit <N>': it should be a whole number, from 1 to 100000"
+            "invalid value 'ten' for '--limit <N>': it should be a whole number, from 1 to 1000"
         ),
         "{}",
         said.err

@@ -195,6 +195,18 @@ fn an_agent_that_goes_on_gets_its_context() {
 }
 
 #[test]
+fn a_message_after_an_open_call_is_refused_with_the_option_that_closes_it() {
+    let place = Place::new();
+    place.script(&["--name", "n"], &["ready", "say:one", "call:c1", "ack"]);
+    let said = place.script(&["--copy", "n"], &["ready", "say:two", "ack"]);
+    assert!(
+        said.err.contains("with --close-tool-calls, which"),
+        "{said:?}"
+    );
+    assert!(!said.err.contains("close_dangling_tool_calls"), "{said:?}");
+}
+
+#[test]
 fn what_says_how_a_run_is_resumed_is_refused_where_none_is() {
     let place = Place::new();
     place.script(&["--name", "n"], &["say:one"]);
@@ -661,6 +673,7 @@ fn a_program_that_speaks_no_protocol_or_says_nothing_fails() {
     let said = place.runlog(&["run", "--", "cat"]);
     assert_ne!(said.code, 0, "{said:?}");
     assert!(said.err.contains("send back what it is sent"), "{said:?}");
+    assert_eq!(said.err.matches("refused line ").count(), 1, "{said:?}");
     assert!(said.err.contains("docs/agent-protocol.md"), "{said:?}");
     let shown = place.expect(0, &["runs", "--json"]).out;
     assert!(!shown.contains("\"running\""), "{shown}");

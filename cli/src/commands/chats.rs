@@ -27,6 +27,9 @@ const AFTER_HELP_STEPS: &str = "\
 With --json one document: {\"items\": [the steps, with their fields], \"next\": the cursor of the next page or null}.";
 
 /// The names of a step's type, and of its status.
+/// The most chats that the store lists at a time.
+const PAGE_MAX: u64 = 1_000;
+
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -76,7 +79,7 @@ pub(crate) struct Args {
     page: Option<usize>,
     /// How many chats a page has
     #[arg(short = 'n', long = "limit", visible_aliases = ["page-size", "pagesize"], default_value = "20", value_name = "N",
-        value_parser = from_to::<usize>(1..=100_000))]
+        value_parser = from_to::<usize>(1..=PAGE_MAX))]
     pagesize: usize,
     /// Go on where the page before ended, with the same filters
     #[arg(long, value_name = "C")]

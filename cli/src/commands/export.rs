@@ -99,14 +99,11 @@ fn format_parser() -> impl TypedValueParser<Value = Written> {
 }
 
 #[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("subject").args(["sessions", "all"]).required(true))]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// The sessions; with --html runs too
-    #[arg(
-        required_unless_present = "all",
-        conflicts_with = "all",
-        value_name = "SESSION"
-    )]
+    #[arg(value_name = "SESSION")]
     sessions: Vec<String>,
     /// The whole store
     #[arg(long)]

@@ -158,7 +158,7 @@ fn check(args: &Args) -> Result<()> {
         || args.archived;
     if args.older_than == Some(0) && !is_restricted {
         return Err(Failure::usage(
-            "--older-than 0 by itself would keep nothing; give at least 1, or --keep-last COUNT, --max-bytes BYTES, \
+            "an age of 0 for --older-than by itself would keep nothing; give a longer one, such as 30d, or --keep-last COUNT, --max-bytes BYTES, \
              --status STATUS, --deleted, --project NAME or --archived too",
         ));
     }

@@ -44,6 +44,7 @@ pub(crate) struct ShowArgs {
 }
 
 #[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("details").args(["usage", "metadata"]).required(true).multiple(true))]
 #[command(after_help = "\
 What is left out stays as it was. The run may be at work, paused or over. One that is resumed gives its metadata to the run \
 that goes on from it, and keeps its usage, which is each run's own.
@@ -54,7 +55,7 @@ pub(crate) struct DescribeArgs {
     #[arg(value_name = "RUN")]
     run: String,
     /// What it took, such as tokens and their cost: a JSON object
-    #[arg(long, value_name = "JSON", required_unless_present = "metadata")]
+    #[arg(long, value_name = "JSON")]
     usage: Option<String>,
     /// Anything else, as JSON
     #[arg(long, value_name = "JSON")]

@@ -120,6 +120,10 @@ fn refused(refusal: &Refusal, refusals: &mut u64, out: &mut Out) -> Result<()> {
         return out.value(&Answer::Error(refusal));
     }
     *refusals += 1;
+    // What sends back what it is sent is refused over and over for the same reason, and then ended with an error that says so.
+    if refusal.is_echo && *refusals > 1 {
+        return Ok(());
+    }
     if *refusals > REFUSALS_SHOWN {
         if *refusals == REFUSALS_SHOWN + 1 {
             to_stderr(
