@@ -37,11 +37,12 @@ Formats:
                --all has it
   events       what their agents' contexts have, a readable line each
   openai       a line for each agent instance: {\"messages\": […]}, in what
-               stood around it where it came from; nothing of chats, nor do the
-               next two have any
+               stood around it where it came from
   claude-code  a line for each message, in the envelope that it came in
   swe-agent    a .traj of the session's first agent; only for sessions that
                were one
+
+Only the format runlog has the messages of chats.
 
 With --all the format runlog has the whole store: every session, deleted ones too, the definitions of agents, and streams \
 of your own. Another process may write to the store meanwhile; what it writes then isn't in it. Positions in the log, \
