@@ -421,3 +421,32 @@ test("below 1,100 px the inspector lies over the list; below 700 the tree is a d
   await page.locator(".inspector.over").waitFor();
   await close();
 });
+
+test("the tree has the focus, also after a click on a row, and one ring, which goes with the keys", async () => {
+  const { page, told, close } = await app.open();
+  await page.getByText("I'll look at the project first.").waitFor();
+  const tree = page.getByRole("tree");
+  const ringed = () =>
+    page.locator("aside.tree").evaluate((aside) =>
+      Array.from(aside.querySelectorAll<HTMLElement>("*"))
+        .filter((one) => getComputedStyle(one).outlineStyle !== "none")
+        .map((one) => one.id),
+    );
+  const named = () => tree.getAttribute("aria-activedescendant");
+  // Folded and unfolded again: it stays as it was, and is where the keys are.
+  const session = tree.locator(".row.session").first();
+  for (const isOpen of ["false", "true"]) {
+    await session.locator(".title").click();
+    await expect.poll(() => session.getAttribute("aria-expanded")).toBe(isOpen);
+  }
+  const first = (await session.getAttribute("id")) ?? "";
+  await expect.poll(ringed).toEqual([first]);
+  for (let press = 0; press < 3; press++) {
+    const before = await named();
+    await page.keyboard.press("ArrowDown");
+    await expect.poll(named).not.toBe(before);
+    await expect.poll(async () => [await ringed(), await tree.evaluate((one) => one === document.activeElement)]).toEqual([[await named()], true]);
+  }
+  expect(told).toEqual([]);
+  await close();
+});
