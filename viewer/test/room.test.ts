@@ -382,7 +382,7 @@ test("in the events a step says with which message it began, since its record co
   await pick(page, [await exportOf(store)]);
   await page.locator("#tab-events").click();
   const cells = (what: string) => page.getByRole("option").locator(what).allInnerTexts();
-  await expect.poll(() => cells(".type")).toEqual(["• run started", "user", "assistant", "tool call", "• step begun", "tool result", "• run status", "• in words"]);
+  await expect.poll(() => cells(".type")).toEqual(["• run started", "user", "assistant", "tool call", "• step begun", "tool result", "• run status", "• run outcome"]);
   const positions = await cells(".position");
   expect((await cells(".text"))[4]).toBe(`step 1, from position ${positions[2]} on`);
   expect(told).toEqual([]);
@@ -557,7 +557,7 @@ test("how a run ended in words is of the time when it ended, also where that was
   const { page, told, close } = await app.open("");
   await pick(page, [{ name, text: old.replace(/,"crc":\d+/, "") }]);
   await page.locator("#tab-events").click();
-  await expect.poll(() => page.locator(".events .row .type").allInnerTexts()).toContain("• in words");
+  await expect.poll(() => page.locator(".events .row .type").allInnerTexts()).toContain("• run outcome");
   expect((await page.locator(".events .row .time").allInnerTexts()).join()).not.toMatch(/\d{4}-/);
   expect(await page.locator(".timeline .when").innerText()).not.toMatch(/\d{4}-/);
   await page.locator(".events .row").filter({ hasText: "Go." }).click();

@@ -57,7 +57,7 @@ const NAMES = new Map<number, string>([
   [Kind.RunStatus, "run status"],
   [Kind.RunResumed, "run resumed"],
   [Kind.RunDescribed, "run described"],
-  [Kind.RunExplained, "in words"],
+  [Kind.RunExplained, "run outcome"],
   [Kind.Spawned, "spawned"],
   [Kind.SpaceSaved, "space"],
   [Kind.CommandsTaken, "commands taken"],
