@@ -450,3 +450,28 @@ test("the tree has the focus, also after a click on a row, and one ring, which g
   expect(told).toEqual([]);
   await close();
 });
+
+test("at 320 px every tab is in view, and what the search has found isn't below the sheet", async () => {
+  const { page, told, close } = await app.open("?example", { viewport: { width: 320, height: 640 } });
+  await page.getByText("I'll look at the project first.").waitFor();
+  for (const tab of await page.locator('[aria-label="Views"] [role="tab"]').all()) {
+    const box = await tab.boundingBox();
+    expect([(box?.x ?? -1) >= 0, (box?.x ?? 0) + (box?.width ?? 999) <= 320]).toEqual([true, true]);
+  }
+  for (const view of ["events", "conversation"]) {
+    await page.locator(`#tab-${view}`).click();
+    await page.locator("#search").fill("auckland");
+    for (let hit = 0; hit < 4; hit++) {
+      await page.locator("#search").press("Enter");
+      // Its row begins between the top of the list and the sheet.
+      await expect
+        .poll(async () => {
+          const [row, list, sheet] = await Promise.all(["#view .selected", "#view .viewport", ".inspector.sheet"].map((one) => page.locator(one).first().boundingBox()));
+          return row !== null && list !== null && row !== undefined && list !== undefined && row.y >= list.y - 1 && row.y + 20 <= (sheet?.y ?? 640);
+        })
+        .toBe(true);
+    }
+  }
+  expect(told).toEqual([]);
+  await close();
+});
