@@ -21,17 +21,17 @@ test("an empty list names no cause that isn't so", async () => {
   await close();
 });
 
-test("above the events of all agents stands how many these are", async () => {
+test("above a conversation stands how many events its context has, above those of all agents how many these are", async () => {
   const { store, run, server } = await recording(["One.", "Two."]);
   const sub = await store.createInstance({ sessionId: run.run.sessionId, agentName: "sub", parentInstanceId: run.run.instanceId });
   const { page, close } = await app.open(`${server.url}#agent=${sub.id}`);
   const facts = page.locator(".facts");
-  await expect.poll(() => facts.innerText()).toContain("0 events");
+  await expect.poll(() => facts.innerText()).toMatch(/^0\s+events\s+in context$/);
   await page.locator("#tab-events").click();
   // The list may still be that of the conversation for a moment.
   await expect.poll(() => page.getByRole("option").count()).toBeGreaterThan(2);
   const count = await page.getByRole("option").count();
-  await expect.poll(() => facts.innerText()).toContain(`${count} events`);
+  await expect.poll(() => facts.innerText()).toMatch(new RegExp(`^${count}\\s+events\\s+in session$`));
   await close();
 });
 
