@@ -24,6 +24,8 @@ export interface TreeRow {
   kind: "session" | "agent";
   depth: number;
   title: string;
+  /** What an agent was asked to do, on one line, where others may have its name. */
+  task?: string | undefined;
   status: LaneStatus;
   count: number;
   errors: number;

@@ -12,7 +12,7 @@ import { LogIndex } from "./index.js";
 import { firstWhere } from "./lists.js";
 import { type Lane, entryOf, eventsIn } from "./model.js";
 import { type Target, momentOf, nextMoment } from "./moments.js";
-import { type Opened, firstLaneIn, infoOf, whyOther } from "./opened.js";
+import { type Opened, firstLaneIn, infoOf, treeRowsOf, whyOther } from "./opened.js";
 import { openGiven } from "./opening.js";
 import { Payloads } from "./payloads.js";
 import { bareRow, withPayload } from "./rows.js";
@@ -135,8 +135,8 @@ export class Api {
     if (turn !== this.#turn) throw new Error("Something else was opened meanwhile.");
   }
 
-  treeRows(from: number, count: number): { rows: TreeRow[]; total: number } {
-    return this.#store.tree.rows(from, count);
+  async treeRows(from: number, count: number): Promise<{ rows: TreeRow[]; total: number }> {
+    return treeRowsOf(this.#store, from, count);
   }
 
   treeToggle(id: string): void {

@@ -289,7 +289,10 @@ export function tellingArgument(args: unknown): string {
 function toldBy(thing: Json): string | undefined {
   const texts = Object.keys(thing).filter((key) => typeof thing[key] === "string" && thing[key] !== "");
   const key = texts.find((key) => key !== "id") ?? texts[0];
-  return key === undefined ? undefined : (thing[key] as string);
+  if (key === undefined) return undefined;
+  // Several agents may be asked to do something under the same name.
+  const task = key === "task" ? "" : text(thing["task"]);
+  return [thing[key] as string, task].filter(Boolean).join(": ");
 }
 
 export function oneLine(text: string): string {

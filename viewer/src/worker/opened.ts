@@ -1,9 +1,10 @@
 // What is open, and what the page gets of it.
 
-import type { StoreInfo } from "../protocol.js";
+import type { StoreInfo, TreeRow } from "../protocol.js";
 import type { LogIndex } from "./index.js";
 import type { Payloads } from "./payloads.js";
 import { type Source, markOf } from "./source.js";
+import { withTasks } from "./tasks.js";
 import type { Tree } from "./tree.js";
 
 export interface Opened {
@@ -20,6 +21,11 @@ export interface Opened {
 /** The agent that is shown first. */
 export function firstLaneIn(tree: Tree): string | undefined {
   return tree.rows(0, 64).rows.find((row) => row.laneId !== undefined)?.laneId;
+}
+
+/** Rows of the tree, with what agents were asked to do. */
+export function treeRowsOf({ tree, index, payloads }: Opened, from: number, count: number): Promise<{ rows: TreeRow[]; total: number }> {
+  return withTasks(tree.rows(from, count), index, payloads);
 }
 
 export function infoOf(name: string, { source, index, total }: Opened, firstLane: string): StoreInfo {

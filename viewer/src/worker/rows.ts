@@ -9,6 +9,7 @@ import type { LogIndex } from "./index.js";
 import { Kind, type TypeName, kindName, typeOf } from "./kinds.js";
 import { Flag, type Lane } from "./model.js";
 import type { Payloads } from "./payloads.js";
+import { spawnedText, startedText } from "./tasks.js";
 
 /** How a call ended, or what a result says, as far as that is known at a moment; undefined for what is neither. */
 export function outcomeOf(index: LogIndex, family: Family, row: number, moment: number, lane: Lane | undefined): Outcome | undefined {
@@ -110,6 +111,8 @@ export async function withPayload(row: Row, index: LogIndex, lane: Lane | undefi
   try {
     const isChat = asMessage && kind === Kind.ChatMessage;
     const full = isChat ? await chatRow(row, index, lane, payloads) : await filled(row, kind, payloads, asMessage);
+    if (!row.redacted && !row.gone && kind === Kind.RunCreated) full.text = await startedText(index, payloads, row.row, full.text);
+    if (!row.redacted && !row.gone && kind === Kind.Spawned) full.text = await spawnedText(index, payloads, (await payloads.at(row.position))?.json);
     const words = index.words.get(row.row);
     if (words !== undefined) full.text = oneLine([full.text, words].filter(Boolean).join(" · "));
     return full;
