@@ -560,7 +560,7 @@ test("how a run ended in words is of the time when it ended, also where that was
   await expect.poll(() => page.locator(".events .row .type").allInnerTexts()).toContain("• run outcome");
   expect((await page.locator(".events .row .time").allInnerTexts()).join()).not.toMatch(/\d{4}-/);
   expect(await page.locator(".timeline .when").innerText()).not.toMatch(/\d{4}-/);
-  await page.locator(".events .row").filter({ hasText: "Go." }).click();
+  await page.locator(".events .row.user").click();
   // The store in which it is shown was made just now, when nothing was recorded.
   const facts = page.locator("aside.inspector dt");
   await expect.poll(() => facts.allInnerTexts()).toContain("position");
