@@ -475,3 +475,25 @@ test("at 320 px every tab is in view, and what the search has found isn't below 
   expect(told).toEqual([]);
   await close();
 });
+
+test("the store's name leads to its sessions; another recording is opened by a button that says so", async () => {
+  const { page, told, close } = await app.open();
+  await page.getByText("I'll look at the project first.").waitFor();
+  const tree = page.getByRole("tree");
+  const first = await tree.getByRole("treeitem").first().getAttribute("id");
+  const store = page.getByRole("button", { name: "example" });
+  const isThere = () => expect.poll(async () => [await tree.locator(".row.at").evaluateAll((rows) => rows.map((row) => row.id)), await tree.evaluate((one) => one === document.activeElement)]).toEqual([[first], true]);
+  await page.getByLabel("Filter sessions and agents").fill("planner");
+  await expect.poll(() => tree.getByRole("treeitem").count()).toBeLessThan(8);
+  await store.click();
+  await isThere();
+  expect(await page.getByLabel("Filter sessions and agents").inputValue()).toBe("");
+  await page.keyboard.press("1");
+  await expect.poll(() => tree.count()).toBe(0);
+  await store.click();
+  await isThere();
+  await page.getByRole("button", { name: "Open another recording" }).click();
+  await page.getByText("Drop it here").waitFor();
+  expect(told).toEqual([]);
+  await close();
+});

@@ -293,7 +293,7 @@ test("while the store that is served is on its way, the first screen says so, an
   await expect.poll(() => page.getByRole("button", { name: "or choose files" }).isEnabled()).toBe(true);
   release();
   await expect.poll(() => lines(page)).toEqual([expect.stringContaining("Begin.")]);
-  await page.locator(".crumb.store").click();
+  await page.getByRole("button", { name: "Open another recording" }).click();
   await expect.poll(() => sending.count()).toBe(0);
   expect(told).toEqual([]);
   await close();

@@ -401,7 +401,7 @@ test("there is a way back from another recording to the store that is served, wh
   await dropOn(page, "other.jsonl", JSON.stringify({ role: "user", content: "other" }));
   await expect.poll(() => page.locator(".crumb.store").innerText()).toBe("other.jsonl");
   await run.recordMessage({ role: "assistant", content: "Meanwhile." });
-  await page.locator(".crumb.store").click();
+  await page.getByRole("button", { name: "Open another recording" }).click();
   await page.getByRole("button", { name: "Back to the store that is served here" }).click();
   await expect.poll(() => lines(page)).toEqual([expect.stringContaining("Begin."), expect.stringContaining("Meanwhile.")]);
   await run.recordMessage({ role: "assistant", content: "After." });

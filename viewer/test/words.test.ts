@@ -57,7 +57,7 @@ test("times have their dates where a recording is longer than a day, and only th
     await expect.poll(() => page.locator(".events .row .time").count()).toBe(2);
     const rows = await page.locator(".events .row .time").allInnerTexts();
     const when = await page.locator(".timeline .when").innerText();
-    await page.locator(".crumb.store").click();
+    await page.getByRole("button", { name: "Open another recording" }).click();
     return { rows, when };
   };
   const long = await times("2024-05-06T12:00:00Z");

@@ -19,6 +19,8 @@ class Panels {
   help = $state(false);
   filters = $state(false);
   drawer = $state(false);
+  /** Whether the beginning of the tree is asked for. */
+  isAtSessions = $state(false);
   /** The inspector, where it lies over the list. */
   sheet = $state(false);
   /** The timeline, where the page is low. */
@@ -63,6 +65,13 @@ class Panels {
   toggleInspector(): void {
     if (this.isWide) settings.inspectorOpen = !settings.inspectorOpen;
     else this.sheet = !this.sheet;
+  }
+
+  /** Shows the tree from its beginning, with the focus in it. */
+  showSessions(): void {
+    if (this.isNarrow) this.drawer = true;
+    else settings.treeOpen = true;
+    this.isAtSessions = true;
   }
 
   toggleTree(): void {

@@ -3,7 +3,7 @@ import type { GivenFile } from "../worker/source.js";
 // `runlog serve` gives this page, and the store that it serves: its files, and a stream that says how far the log has come.
 
 /** What the store that is served is called. */
-export const STORE = "store";
+export const STORE = location.host || "store";
 const FILES = "v1/store/files";
 /** Larger stores than this are opened from their folder, where no more of them is read than is looked at. */
 const BYTES_MAX = 512 << 20;
