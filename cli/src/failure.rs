@@ -102,7 +102,7 @@ impl Failure {
     pub(crate) fn of_argument(error: runlog::Error) -> Self {
         match error.kind() {
             kind @ (ErrorKind::InvalidInput | ErrorKind::TooLarge) => {
-                Self::new(Exit::Usage, kind.name(), in_shell_words(&error))
+                Self::new(Exit::Usage, kind.name(), error.to_string())
             }
             _ => error.into(),
         }
@@ -201,7 +201,7 @@ impl From<runlog::Error> for Failure {
             ErrorKind::Damaged => Exit::Damaged,
             _ => Exit::Failure,
         };
-        let mut message = in_shell_words(&error);
+        let mut message = error.to_string();
         if kind == ErrorKind::Damaged
             && !message.contains("salvage")
             && !message.contains("--repair")
@@ -211,14 +211,6 @@ impl From<runlog::Error> for Failure {
         }
         Self::new(exit, kind.name(), message)
     }
-}
-
-/// What a store's error says, with an option of the command in place of the library's call that would help.
-pub(crate) fn in_shell_words(error: &runlog::Error) -> String {
-    error.to_string().replace(
-        "close them with the context's `close_dangling_tool_calls`",
-        "start the run with --close-tool-calls, which closes them",
-    )
 }
 
 /// The system's message, without the error number that Rust appends.

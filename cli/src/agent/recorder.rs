@@ -13,7 +13,7 @@ use super::{
     protocol::{Ack, Done, FromAgent, Refusal, Step, UNSUPPORTED_PROTOCOL},
 };
 use crate::{
-    failure::{Failure, Result, in_shell_words},
+    failure::{Failure, Result},
     lines::{LINE_BYTES_MAX, Line},
 };
 
@@ -303,7 +303,7 @@ impl Recorder {
             return None;
         }
         self.refused += 1;
-        let refusal = |code| Refusal::new(id, line, code, in_shell_words(error));
+        let refusal = |code| Refusal::new(id, line, code, error.to_string());
         Some(match error.kind() {
             ErrorKind::LimitReached => {
                 self.budget_spent = true;

@@ -26,7 +26,6 @@ With --json one document: {\"items\": [the chats, with their fields], \"page\", 
 const AFTER_HELP_STEPS: &str = "\
 With --json one document: {\"items\": [the steps, with their fields], \"next\": the cursor of the next page or null}.";
 
-/// The names of a step's type, and of its status.
 /// The most chats that the store lists at a time.
 const PAGE_MAX: u64 = 1_000;
 

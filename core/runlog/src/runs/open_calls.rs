@@ -166,7 +166,8 @@ impl OpenCalls {
     fn between(&self) -> Error {
         Error::invalid(format!(
             "a message can't stand between tool calls and their results, which providers refuse, and these calls have \
-             none: {}; record their results first, or close them with the context's `close_dangling_tool_calls`",
+             none: {}; record their results first, or close them with the context's `close_dangling_tool_calls` \
+             (in a shell `runlog run --close-tool-calls`)",
             self.named()
         ))
     }
