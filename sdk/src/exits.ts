@@ -13,7 +13,7 @@ const SIGNALS = ["SIGTERM", "SIGINT", "SIGHUP"];
 
 /** The requests under way in this thread, as long as somebody holds them. */
 const open = new Set<WeakRef<RequestBuffer>>();
-const entries = new WeakMap<RequestBuffer, WeakRef<RequestBuffer>>();
+const entries = new WeakMap<RequestBuffer, { entry: WeakRef<RequestBuffer>; close: () => Promise<void> }>();
 let listening = false;
 
 /** The process, where this is the main thread of one: only that gets signals. */
@@ -22,11 +22,11 @@ function host(): Host | undefined {
   return process?.versions?.node === undefined ? undefined : process;
 }
 
-/** Sees to it that a request is written when a signal ends the process. @internal */
-export function requestBegan(request: RequestBuffer): void {
+/** Sees to it that a request is written when a signal ends the process: by `close`. @internal */
+export function requestBegan(request: RequestBuffer, close: () => Promise<void>): void {
   const entry = new WeakRef(request);
   open.add(entry);
-  entries.set(request, entry);
+  entries.set(request, { entry, close });
   if (listening) return;
   const process = host();
   if (process === undefined) return;
@@ -37,8 +37,8 @@ export function requestBegan(request: RequestBuffer): void {
 
 /** The request is written. @internal */
 export function requestEnded(request: RequestBuffer): void {
-  const entry = entries.get(request);
-  if (entry !== undefined) open.delete(entry);
+  const begun = entries.get(request);
+  if (begun !== undefined) open.delete(begun.entry);
   for (const other of open) if (other.deref() === undefined) open.delete(other);
   if (open.size > 0 || !listening) return;
   listening = false;
@@ -63,5 +63,6 @@ function onSignal(signal: string, number: number): void {
   const exit = () => process.exit(128 + number);
   // Whoever asks again doesn't want to wait.
   for (const other of SIGNALS) process.on(other, exit);
-  void Promise.allSettled([...open].map((entry) => entry.deref()?.closeWithProcess())).then(exit);
+  const requests = [...open].map((entry) => entry.deref()).filter((request) => request !== undefined);
+  void Promise.allSettled(requests.map((request) => entries.get(request)?.close())).then(exit);
 }

@@ -55,6 +55,10 @@ export class RequestBuffer implements AsyncDisposable {
     };
     this.#place = place;
     this.space = new Space({ value: this.#value });
+    requestBegan(this, () => {
+      this.#endsWithProcess = true;
+      return this.close();
+    });
   }
 
   /** The chat. */
@@ -331,12 +335,6 @@ export class RequestBuffer implements AsyncDisposable {
     }
   }
 
-  /** As {@link close}, where a signal ends the process. @internal */
-  async closeWithProcess(): Promise<void> {
-    this.#endsWithProcess = true;
-    await this.close();
-  }
-
   /** As {@link close}. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
@@ -412,7 +410,5 @@ export class Space {
 
 /** The request of a reply. @internal */
 export function requestOf({ value, handle }: Made<RequestPlace>): RequestBuffer {
-  const request = new RequestBuffer(handle("the request"), value);
-  requestBegan(request);
-  return request;
+  return new RequestBuffer(handle("the request"), value);
 }
