@@ -373,12 +373,12 @@ export class Chats {
     if (answers !== undefined) {
       if (message !== undefined) throw invalid("a request has either a `message` of its own, or `answers` one that the chat has");
       const args = { chatId, request: rest, messageId: answers };
-      return requestOf(await withKnownFields(known, this.#handle.made("answerAgain", args)));
+      return await requestOf(() => withKnownFields(known, this.#handle.made("answerAgain", args)));
     }
     if (message === undefined) throw invalid("a request needs a `message` of its user, or with `answers` the id of one that the chat has");
     const given = fieldsOf(message, "`message`");
     const args = { chatId, request: rest, message: { ...given, role: given.role ?? "user" } };
-    return requestOf(await withKnownFields(known, this.#handle.made("beginRequest", args)));
+    return await requestOf(() => withKnownFields(known, this.#handle.made("beginRequest", args)));
   }
 
   /**

@@ -1,5 +1,3 @@
-import type { RequestBuffer } from "./request.js";
-
 /** What of Node's process is used here; a browser has none. */
 interface Host {
   on(signal: string, listener: (signal: string, number: number) => void): unknown;
@@ -7,14 +5,44 @@ interface Host {
   off(signal: string, listener: (signal: string, number: number) => void): unknown;
   listenerCount(signal: string): number;
   exit(code: number): never;
+  kill(pid: number, signal: string): void;
+  readonly pid: number;
 }
 
 const SIGNALS = ["SIGTERM", "SIGINT", "SIGHUP"];
+/** For how long it listens on once no request is open any more. */
+const LISTEN_ON_MS = 1000;
 
-/** The requests under way in this thread, as long as somebody holds them. */
-const open = new Set<WeakRef<RequestBuffer>>();
-const entries = new WeakMap<RequestBuffer, { entry: WeakRef<RequestBuffer>; close: () => Promise<void> }>();
-let listening = false;
+/** The requests of this thread. All copies of this package in it share them: each would take the listener of another for the program's own. */
+interface Shared {
+  /** Those that are under way, as long as somebody holds them. */
+  readonly open: Set<WeakRef<object>>;
+  /** What writes each. */
+  readonly closes: WeakMap<object, { entry: WeakRef<object>; close: () => Promise<void> }>;
+  /** Those that are being begun. */
+  readonly beginning: Set<Promise<unknown>>;
+  /** Whether a signal ends the process. */
+  isExiting: boolean;
+  /** What listens to signals, where something does. */
+  listener: ((signal: string, number: number) => void) | undefined;
+  /** When the last request ended. */
+  idleSince: number;
+  /** Whether it is looked later whether a request has begun since. */
+  isForgetting: boolean;
+}
+
+const SHARED = Symbol.for("runlog open requests");
+const shared = ((globalThis as { [SHARED]?: Shared })[SHARED] ??= {
+  open: new Set(),
+  closes: new WeakMap(),
+  beginning: new Set(),
+  isExiting: false,
+  listener: undefined,
+  idleSince: 0,
+  isForgetting: false,
+});
+// Kept from the beginning: that of a test that makes up the time doesn't go on by itself.
+const { setTimeout } = globalThis as unknown as { setTimeout: (call: () => void, ms: number) => { unref?: () => void } };
 
 /** The process, where this is the main thread of one: only that gets signals. */
 function host(): Host | undefined {
@@ -22,27 +50,80 @@ function host(): Host | undefined {
   return process?.versions?.node === undefined ? undefined : process;
 }
 
+/** What a signal that ends the process leaves waiting for that end. @internal */
+export function untilExit(): Promise<never> {
+  return new Promise<never>(() => {});
+}
+
+/** Begins a request, unless a signal ends the process: then it is written, and nobody gets it. @internal */
+export async function beginning<T>(begin: () => Promise<T>): Promise<T> {
+  if (shared.isExiting) await untilExit();
+  listen();
+  const begun = begin();
+  shared.beginning.add(begun);
+  try {
+    const request = await begun;
+    if (shared.isExiting) await untilExit();
+    return request;
+  } finally {
+    shared.beginning.delete(begun);
+    forgetWhereIdle();
+  }
+}
+
 /** Sees to it that a request is written when a signal ends the process: by `close`. @internal */
-export function requestBegan(request: RequestBuffer, close: () => Promise<void>): void {
+export function requestBegan(request: object, close: () => Promise<void>): void {
   const entry = new WeakRef(request);
-  open.add(entry);
-  entries.set(request, { entry, close });
-  if (listening) return;
+  shared.open.add(entry);
+  shared.closes.set(request, { entry, close });
+  listen();
+}
+
+/** The request is written. @internal */
+export function requestEnded(request: object): void {
+  const begun = shared.closes.get(request);
+  if (begun !== undefined) shared.open.delete(begun.entry);
+  forgetWhereIdle();
+}
+
+function listen(): void {
   const process = host();
-  if (process === undefined) return;
-  listening = true;
+  if (shared.listener !== undefined || process === undefined) return;
+  shared.listener = onSignal;
   // Before all others: one that listens once is no longer counted when it has been called.
   for (const signal of SIGNALS) process.prependListener(signal, onSignal);
 }
 
-/** The request is written. @internal */
-export function requestEnded(request: RequestBuffer): void {
-  const begun = entries.get(request);
-  if (begun !== undefined) open.delete(begun.entry);
-  for (const other of open) if (other.deref() === undefined) open.delete(other);
-  if (open.size > 0 || !listening) return;
-  listening = false;
-  for (const signal of SIGNALS) host()?.off(signal, onSignal);
+function isIdle(): boolean {
+  for (const entry of shared.open) if (entry.deref() === undefined) shared.open.delete(entry);
+  return shared.open.size === 0 && shared.beginning.size === 0;
+}
+
+/** Not at once: a signal that has come, and that Node hasn't handed over yet, would be nobody's, and the process would go on. */
+function forgetWhereIdle(): void {
+  shared.idleSince = performance.now();
+  if (shared.listener === undefined || shared.isForgetting || !isIdle()) return;
+  shared.isForgetting = true;
+  forgetIn(LISTEN_ON_MS);
+}
+
+function forgetIn(ms: number): void {
+  const look = () => {
+    const left = shared.idleSince + LISTEN_ON_MS - performance.now();
+    if (isIdle() && left > 0) {
+      forgetIn(left);
+      return;
+    }
+    shared.isForgetting = false;
+    if (isIdle()) stopListening();
+  };
+  setTimeout(look, ms).unref?.();
+}
+
+function stopListening(): void {
+  const { listener } = shared;
+  shared.listener = undefined;
+  if (listener !== undefined) for (const signal of SIGNALS) host()?.off(signal, listener);
 }
 
 /**
@@ -60,9 +141,29 @@ function waitingListeners(process: object): number {
 function onSignal(signal: string, number: number): void {
   const process = host();
   if (process === undefined || process.listenerCount(signal) > 1 + waitingListeners(process)) return;
+  if (isIdle()) {
+    // It does what it always does.
+    stopListening();
+    process.kill(process.pid, signal);
+    return;
+  }
+  shared.isExiting = true;
   const exit = () => process.exit(128 + number);
   // Whoever asks again doesn't want to wait.
   for (const other of SIGNALS) process.on(other, exit);
-  const requests = [...open].map((entry) => entry.deref()).filter((request) => request !== undefined);
-  void Promise.allSettled(requests.map((request) => entries.get(request)?.close())).then(exit);
+  void closeAll().then(exit);
+}
+
+/** Writes the requests, also those that are being begun. */
+async function closeAll(): Promise<void> {
+  const { open, closes, beginning: begun } = shared;
+  while (open.size > 0 || begun.size > 0) {
+    const requests = [...open].map((entry) => entry.deref());
+    const closing = requests.map((request) => request && closes.get(request)?.close());
+    open.clear();
+    // Those that are being begun are open then.
+    const made = [...begun];
+    begun.clear();
+    await Promise.allSettled([...closing, ...made]);
+  }
 }

@@ -163,7 +163,7 @@ export function listing<T, O extends { cursor?: string | undefined }, P extends 
     const { page: _, ...filters } = asked as O & { page?: unknown };
     return read({ ...filters, cursor } as unknown as O);
   };
-  const all = new Pages<T>(() => pagesAfter(first.then(() => own), next));
+  const all = new Pages<T>(() => pagesAfter(async () => (await first, own), next));
   return Object.assign(first, {
     [Symbol.asyncIterator]: () => all[Symbol.asyncIterator](),
     toArray: () => all.toArray(),
@@ -187,8 +187,8 @@ function copyOf<V>(value: V, within: readonly unknown[] = []): V {
   return prototype === Object.prototype ? copy : (Object.setPrototypeOf(copy, prototype) as V);
 }
 
-async function* pagesAfter<T>(first: Promise<Page<T>>, read: (cursor: string) => Promise<Page<T>>): AsyncGenerator<T[], void, undefined> {
-  for (let page = await first; ; page = await read(page.next)) {
+async function* pagesAfter<T>(first: () => Promise<Page<T>>, read: (cursor: string) => Promise<Page<T>>): AsyncGenerator<T[], void, undefined> {
+  for (let page = await first(); ; page = await read(page.next)) {
     // A copy: who takes all of them adds to the first.
     yield [...page.items];
     if (page.next === undefined) return;

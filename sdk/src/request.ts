@@ -4,7 +4,7 @@ import type { DelegateOptions, RequestDetails, RequestPlace, StepType } from "./
 import type { Handle, Made } from "./handle.js";
 import { checkText, fieldsOf, readable, shown } from "./checks.js";
 import { RunlogError, givenError, invalid } from "./error.js";
-import { requestBegan, requestEnded } from "./exits.js";
+import { beginning, requestBegan, requestEnded, untilExit } from "./exits.js";
 import { type RawJson, jsonBytes } from "./json.js";
 import { turnWhereDue } from "./turns.js";
 
@@ -24,17 +24,19 @@ export interface RequestFailed {
  * The exit is {@link finish}, or {@link close} or the end of its `await using`: then the step under way is `interrupted`,
  * also where an exception ends it; {@link Chats.withRequest} says `failed` then. One that nobody holds any more is written as
  * interrupted too: when it is collected, when its store is closed, when the process ends, also by SIGTERM, SIGINT or SIGHUP
- * where the program has no listener of its own for it. A worker thread gets no signals.
+ * where the program has no listener of its own for it; what it is asked for meanwhile doesn't settle any more. A worker thread gets no signals.
  */
 export class RequestBuffer implements AsyncDisposable {
   /** What the assistants of the request share; it is saved with every step. */
   readonly space: Space;
   readonly #handle: Handle<RequestCalls>;
-  /** Calls the core. Once a signal that ends the process has ended the request, those who go on with it wait for the end of the process. */
   readonly #value: Handle<RequestCalls>["value"];
   #place: RequestPlace;
-  #ended = false;
-  #ending: Promise<void> | undefined;
+  /** Whether its exit is written. */
+  #isWritten = false;
+  /** The exits that are being written: one, and those that are called beside it, which are refused. */
+  readonly #ending = new Set<Promise<void>>();
+  /** Whether a signal that ends the process has ended it. */
   #endsWithProcess = false;
   /** Of messages whose text ends with half a surrogate pair so far, that half. */
   readonly #halves = new Map<string, string>();
@@ -42,23 +44,27 @@ export class RequestBuffer implements AsyncDisposable {
   /** @internal */
   constructor(handle: Handle<RequestCalls>, place: RequestPlace) {
     this.#handle = handle;
-    this.#value = async (method, ...given) => {
-      try {
-        const answer = await handle.value(method, ...given);
-        const turn = turnWhereDue();
-        if (turn !== undefined) await turn;
-        return answer;
-      } catch (error) {
-        if (this.#endsWithProcess) await new Promise<never>(() => {});
-        throw error;
-      }
-    };
+    this.#value = (method, ...given) => this.#answered(handle.value(method, ...given));
     this.#place = place;
     this.space = new Space({ value: this.#value });
     requestBegan(this, () => {
       this.#endsWithProcess = true;
-      return this.close();
+      return this.#close();
     });
+  }
+
+  /** The answer to who goes on with the request; not once a signal ends the process: they wait for that. */
+  async #answered<T>(work: Promise<T>): Promise<T> {
+    try {
+      const answer = await work;
+      const turn = turnWhereDue();
+      if (turn !== undefined) await turn;
+      if (this.#endsWithProcess) await untilExit();
+      return answer;
+    } catch (error) {
+      if (this.#endsWithProcess) await untilExit();
+      throw error;
+    }
   }
 
   /** The chat. */
@@ -73,7 +79,7 @@ export class RequestBuffer implements AsyncDisposable {
 
   /** Whether its exit is written, or being written. */
   get hasEnded(): boolean {
-    return this.#ended;
+    return this.#isWritten || this.#ending.size > 0;
   }
 
   /** The node of the call stack that is at work. */
@@ -216,8 +222,8 @@ export class RequestBuffer implements AsyncDisposable {
    * @throws {@link RunlogError} `too_large` when the stack is deeper than 1,024.
    */
   async enter(assistantId: string, stackId?: string): Promise<string> {
-    this.#place = await this.#value("enter", { assistantId, stackId });
-    return this.#place.stackId;
+    const entered = this.#handle.value("enter", { assistantId, stackId });
+    return (await this.#answered(this.#moved(entered))).stackId;
   }
 
   /**
@@ -253,7 +259,13 @@ export class RequestBuffer implements AsyncDisposable {
    * @throws {@link RunlogError} `invalid_input` at the root.
    */
   async leave(): Promise<void> {
-    this.#place = await this.#value("leave");
+    await this.#answered(this.#moved(this.#handle.value("leave")));
+  }
+
+  /** Where the request is, as soon as that is told. */
+  async #moved(to: Promise<RequestPlace>): Promise<RequestPlace> {
+    this.#place = await to;
+    return this.#place;
   }
 
   /**
@@ -292,28 +304,27 @@ export class RequestBuffer implements AsyncDisposable {
    * error tells; `invalid_input` when it was written already; else those of the storage.
    */
   async finish(end: RequestEnd): Promise<void> {
-    await this.#end(endOf(end), this.#value);
+    await this.#answered(this.#end(endOf(end)));
   }
 
-  async #end(end: ReturnType<typeof endOf>, value: Handle<RequestCalls>["value"]): Promise<void> {
-    const hadEnded = this.#ended;
-    this.#ended = true;
-    const ending = this.#write(end, value);
-    if (!hadEnded) this.#ending = ending;
+  async #end(end: ReturnType<typeof endOf>): Promise<void> {
+    const ending = this.#write(end);
+    this.#ending.add(ending);
     try {
       await ending;
-    } catch (error) {
-      this.#ended = hadEnded;
-      throw error;
+      this.#isWritten = true;
+      requestEnded(this);
+    } finally {
+      this.#ending.delete(ending);
     }
   }
 
-  async #write(end: ReturnType<typeof endOf>, value: Handle<RequestCalls>["value"]): Promise<void> {
+  async #write(end: ReturnType<typeof endOf>): Promise<void> {
     // What became of such a message meanwhile matters more than half a character. All are called at once, in the order of the calls.
-    const halves = [...this.#halves.keys()].map((messageId) => value("append", { messageId, value: "\ufffd" }).catch(() => {}));
+    const append = (messageId: string) => this.#handle.value("append", { messageId, value: "\ufffd" });
+    const halves = [...this.#halves.keys()].map((messageId) => append(messageId).catch(() => {}));
     this.#halves.clear();
-    await Promise.all([...halves, value("finish", { end })]);
-    requestEnded(this);
+    await Promise.all([...halves, this.#handle.value("finish", { end })]);
   }
 
   /**
@@ -321,11 +332,15 @@ export class RequestBuffer implements AsyncDisposable {
    * meanwhile nothing can be written: restore it first to keep what the request has.
    */
   async close(): Promise<void> {
+    await this.#answered(this.#close());
+  }
+
+  async #close(): Promise<void> {
     if (!this.#handle.isOpen) return;
     try {
       // An end that is being written stands, unless it fails.
-      if (this.#ended) await this.#ending?.catch(() => {});
-      if (!this.#ended) await this.#end("interrupted", (method, ...given) => this.#handle.value(method, ...given));
+      while (this.#ending.size > 0) await Promise.allSettled(this.#ending);
+      if (!this.#isWritten) await this.#end("interrupted");
     } catch (error) {
       // A store that is closed writes its requests as interrupted. Whoever lets go of a request whose chat is gone has nothing to do about it.
       if (!(error instanceof RunlogError && (error.code === "closed" || error.code === "not_found"))) throw error;
@@ -409,6 +424,9 @@ export class Space {
 }
 
 /** The request of a reply. @internal */
-export function requestOf({ value, handle }: Made<RequestPlace>): RequestBuffer {
-  return new RequestBuffer(handle("the request"), value);
+export async function requestOf(begin: () => Promise<Made<RequestPlace>>): Promise<RequestBuffer> {
+  return await beginning(async () => {
+    const { value, handle } = await begin();
+    return new RequestBuffer(handle("the request"), value);
+  });
 }

@@ -65,7 +65,7 @@ export class Resumption {
    * `not_found` when the chat was deleted meanwhile.
    */
   async goOn(): Promise<RequestBuffer> {
-    return requestOf(await this.#handle.made("goOn"));
+    return await requestOf(() => this.#handle.made("goOn"));
   }
 
   /**

@@ -114,6 +114,15 @@ describe.each(places)("lists $name", ({ fresh }) => {
     expect(await titles(list)).toEqual(await titles(store.listSessions()));
   });
 
+  test("an iterator of a list that is refused, and read later, says so then", async () => {
+    const store = await fresh();
+    const { chats } = store;
+    const iterators = [chats.listMessages("nope"), store.listSessions({ nonsense: 1 } as never)].map((list) => list[Symbol.asyncIterator]());
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    await failure((iterators[0] as AsyncIterator<unknown>).next(), "not_found");
+    await failure((iterators[1] as AsyncIterator<unknown>).next(), "invalid_input");
+  });
+
   test("the filters of a list are read once, and those that can't be are refused where it is awaited", async () => {
     const store = await fresh();
     for (let at = 0; at < 3; at++) await store.createSession({ title: `session ${at}` });

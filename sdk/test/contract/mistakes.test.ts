@@ -257,6 +257,28 @@ describe.each(places)("mistakes $name", ({ fresh }) => {
     const said = await store.chats.getMessages(chatId, { requestId: fourth.requestId, role: "assistant" });
     expect(said).toMatchObject([{ messageId: "m1", props: { content: "z😀😀!\ufffd" }, metadata: { seen: true } }]);
 
+    // Two ends that are both refused leave it to be ended.
+    const { chatId: gone } = await store.chats.create({ assistantId: "a" });
+    const fifth = await store.chats.beginRequest(gone, asked);
+    await fifth.send(text("m2", "A"));
+    await store.chats.delete(gone);
+    const twice = await Promise.allSettled([1, 2].map(() => fifth.finish("completed")));
+    expect(twice.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+    expect(fifth.hasEnded).toBe(false);
+    await store.chats.restore(gone);
+    await fifth.close();
+    expect(await store.chats.getRequest(fifth.requestId)).toMatchObject({ status: "interrupted" });
+    expect(await store.chats.countMessages(gone)).toBe(2);
+
+    // The event loop has its turn after 50 ms, and the place is that of the core nevertheless.
+    const sixth = await store.chats.beginRequest(chatId, asked);
+    const root = sixth.stackId;
+    for (const begun = performance.now(); performance.now() - begun < 60; ) await sixth.space.get("k");
+    const left = sixth.space.get("k").then(() => sixth.leave());
+    await Promise.all([sixth.enter("b"), left]);
+    expect([sixth.stackId, sixth.assistantId]).toEqual([root, "a"]);
+    await sixth.close();
+
     const flow = await store.flows.create();
     // Raw JSON may have whole pairs as escapes, as Python writes them.
     const event = { type: "agent:text:delta", nodeId: "n", runId: "r", timestamp: 1 };

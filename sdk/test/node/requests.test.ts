@@ -54,6 +54,34 @@ describe("a request that is open", () => {
     expect(await left(path)).toEqual({ says: ["?", "half"], step: "interrupted" });
   });
 
+  test("is left to nobody unanswered when a signal ends a process that begins one after the other", async () => {
+    for (let round = 0; round < 5; round++) {
+      const path = await freshFolder();
+      expect(await signalled(path, "begins others", "SIGTERM")).toMatchObject({ code: 143, stderr: "" });
+      const store = await open(path, { mode: "readOnly" });
+      expect((await store.chats.listRequests({ status: "running" })).items).toEqual([]);
+      await store.close();
+    }
+  });
+
+  test("that ends before Node hands over a signal doesn't keep the process from ending", async () => {
+    const path = await freshFolder();
+    expect(await run("requests.mjs", [path, "ends it"])).toMatchObject({ signal: "SIGTERM", stderr: "" });
+    expect(await left(path)).toEqual({ says: ["?", "half"], step: "completed" });
+  });
+
+  test("is written when a signal ends a process that has the package as a module and in CommonJS", async () => {
+    const path = await freshFolder();
+    const child = start("requests.mjs", [path, "has the package twice"]);
+    while (!child.said().includes("both")) await new Promise((resolve) => setTimeout(resolve, 10));
+    child.process.kill("SIGTERM");
+    expect(await child.ended).toMatchObject({ code: 143, stderr: "" });
+    expect(await left(path)).toEqual({ says: ["?", "half"], step: "interrupted" });
+    const beside = await open(`${path}-2`);
+    expect(await beside.chats.listRequests()).toMatchObject({ items: [{ status: "interrupted" }] });
+    await beside.close();
+  });
+
   test.each(["listener", "once"])("is left to a listener of the program's own: %s", async (how) => {
     const path = await freshFolder();
     expect(await signalled(path, how, "SIGTERM")).toMatchObject({ code: 0, stderr: "" });

@@ -1,4 +1,5 @@
 // A request that is open when its process ends in one of several ways.
+import { createRequire } from "node:module";
 import { open } from "runlog";
 
 const [path, how] = process.argv.slice(2);
@@ -26,6 +27,22 @@ if (how !== "close") {
   // Whatever it calls when the signal has come says nothing of that.
   if (how === "streams") for (const pause = () => new Promise((resolve) => setTimeout(resolve, 1)); ; await pause()) await request.append(said, "");
   if (how === "flushes") for (;;) await Promise.all([request.space.set("at", Date.now()), request.flush()]);
+  if (how === "begins others") {
+    const next = { assistantId: "a", message: { type: "text", props: { content: "!" } } };
+    for (await request.close(); ; ) await store.chats.withRequest(chat.chatId, next, async () => {});
+  }
+  if (how === "ends it") {
+    process.kill(process.pid, "SIGTERM");
+    for (const begun = Date.now(); Date.now() - begun < 100; );
+    await request.finish("completed");
+  }
+  if (how === "has the package twice") {
+    const other = createRequire(import.meta.url)("runlog");
+    const beside = await other.open(`${path}-2`);
+    await beside.chats.create({ chatId: "c", assistantId: "a" });
+    globalThis.beside = await beside.chats.beginRequest("c", { assistantId: "a", message: { type: "text", props: { content: "?" } } });
+    console.log("both");
+  }
   if (how === "never pauses") for (;;) await request.append(said, "");
   setTimeout(() => {}, 60_000).unref();
   if (how === "ended") await request.finish("completed");
