@@ -19,7 +19,7 @@ const MODULE: &str = "runlog_wasm_bg.wasm";
 const GLUE: &str = "runlog_wasm.js";
 /// What the module has, packed by brotli at its best, in KiB: it is downloaded before anything is done. Written down so that it
 /// doesn't grow unnoticed; whoever makes it smaller lowers it. `docs/benchmarks.md` says what it is made of.
-const PACKED_KIB: u64 = 1090;
+const PACKED_KIB: u64 = 1100;
 /// By how much it may be larger, in percent: compilers and what is linked change it a little.
 const TOLERANCE_PERCENT: u64 = 2;
 
