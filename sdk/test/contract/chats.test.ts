@@ -21,12 +21,14 @@ describe.each(places)("chats $name", ({ fresh }) => {
     expect((await failure(make({ chatId: "chat_1" }), "already_exists")).message).toBe(
       'there is a chat "chat_1" already; choose another id, or leave it out for a fresh one',
     );
-    await failure(chats.update("chat_1", { Title: "Trip" } as object), "invalid_input");
+    for (const Title of ["Trip", null]) await failure(chats.update("chat_1", { Title } as object), "invalid_input");
     await failure(chats.saveMessages("chat_1", [{ ...text("Oslo?"), ...{ threadid: "t" } }]), "invalid_input");
     expect(await chats.get("chat_1")).not.toHaveProperty("Title");
     expect(await chats.countMessages("chat_1")).toBe(0);
     await chats.saveMessages("chat_1", [{ messageId: "m", ...text("Oslo?") }]);
-    for (const name of ["Props", "blockID", "messageID"]) await failure(chats.updateMessage("m", { [name]: "x" } as object), "invalid_input");
+    for (const name of ["Props", "blockID", "messageID"]) {
+      for (const value of ["x", null]) await failure(chats.updateMessage("m", { [name]: value } as object), "invalid_input");
+    }
     const node = { chatId: "chat_1", requestId: "r", assistantId: "a", stackId: "s" };
     await chats.saveSteps([{ stepId: "s", ...node, type: "llm", status: "running" }]);
     for (const name of ["Status", "stackID", "stepID"]) await failure(chats.updateStep("s", { [name]: "completed" } as object), "invalid_input");

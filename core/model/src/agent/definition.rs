@@ -176,7 +176,12 @@ impl AgentDefinition {
     /// name; [`TooLarge`](crate::ErrorKind::TooLarge) for one over its limit.
     pub fn with_updates(&self, updates: &Updates) -> Result<Self> {
         let fixed = ["name", "project", "created_at_ms", "updated_at_ms"];
-        let updated = overlay(self, updates, &fixed, "agent definition")?;
+        let updated = overlay(self, updates, &fixed, "an agent definition", |name| {
+            if Self::NAMES.contains(&name) {
+                return Ok(());
+            }
+            Err(Self::unknown(name))
+        })?;
         updated.check()?;
         updated.check_known(Some(self))?;
         Ok(updated)
@@ -191,16 +196,20 @@ impl AgentDefinition {
         let is_known = |field: &str| before.is_some_and(|before| before.extra.contains_key(field));
         match self.extra.keys().find(|field| !is_known(field)) {
             None => Ok(()),
-            Some(field) => Err(Error::invalid(format!(
-                "`{field}` is not a field of an agent definition, and nobody would read it; known are {}. What its \
-                 executor is to know beside goes into `metadata`",
-                Self::NAMES[..Self::NAMES.len() - 2]
-                    .iter()
-                    .map(|name| format!("`{name}`"))
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            ))),
+            Some(field) => Err(Self::unknown(field)),
         }
+    }
+
+    fn unknown(field: &str) -> Error {
+        let known: Vec<_> = Self::NAMES[..Self::NAMES.len() - 2]
+            .iter()
+            .map(|name| format!("`{name}`"))
+            .collect();
+        Error::invalid(format!(
+            "`{field}` is not a field of an agent definition, and nobody would read it; known are {}. What its executor \
+             is to know beside goes into `metadata`",
+            known.join(", ")
+        ))
     }
 
     /// Checks what a caller may have put into a definition.
@@ -304,6 +313,7 @@ mod tests {
             r#"{"max_steps":0}"#,
             r#"{"visibility":"secret"}"#,
             r#"{"max_step":5}"#,
+            r#"{"max_step":null}"#,
         ] {
             let error = agent
                 .with_updates(&Updates::parse(refused).unwrap())

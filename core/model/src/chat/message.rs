@@ -155,7 +155,9 @@ impl ChatMessage {
     pub fn updated(&self, updates: &Updates, at_ms: u64) -> Result<Self> {
         let message = Self {
             updated_at_ms: at_ms,
-            ..overlay(self, updates, &Self::FIXED, "message")?
+            ..overlay(self, updates, &Self::FIXED, "a message", |name| {
+                extra::check_name("a message", name, &Self::NAMES)
+            })?
         };
         message.check()?;
         Ok(message)

@@ -249,7 +249,9 @@ impl Step {
     pub fn updated(&self, updates: &Updates, at_ms: u64) -> Result<Self> {
         let step = Self {
             updated_at_ms: at_ms,
-            ..overlay(self, updates, &Self::FIXED, "step")?
+            ..overlay(self, updates, &Self::FIXED, "a step", |name| {
+                extra::check_name("a step", name, &Self::NAMES)
+            })?
         };
         step.check()?;
         Ok(step)

@@ -15,14 +15,23 @@ pub(crate) fn check(what: &str, extra: &Map<String, Value>, known: &[&str]) -> R
                 "{name:?} is a field of {what}; give it there, and not among the others"
             )));
         }
-        if let Some(known) = known.iter().find(|known| is_alike(name, known)) {
-            return Err(Error::invalid(format!(
-                "{name:?} is not a field of {what}, `{known}` is; call it that, or by a name that isn't so alike"
-            )));
-        }
+        check_name(what, name, known)?;
         check_depth(what, value)?;
     }
     Ok(())
+}
+
+/// Checks the name of a field that isn't there: that it isn't nearly that of one that is known.
+pub(crate) fn check_name(what: &str, name: &str, known: &[&str]) -> Result<()> {
+    match known
+        .iter()
+        .find(|known| name != **known && is_alike(name, known))
+    {
+        None => Ok(()),
+        Some(known) => Err(Error::invalid(format!(
+            "{name:?} is not a field of {what}, `{known}` is; call it that, or by a name that isn't so alike"
+        ))),
+    }
 }
 
 /// Whether two names differ in nothing but capitals and what stands between words.

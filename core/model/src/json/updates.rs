@@ -73,24 +73,28 @@ impl Updates {
     }
 }
 
-/// The item with the updates laid over it; `fixed` fields can't be updated.
+/// `what`, such as "a chat", with the updates laid over it; `fixed` fields can't be updated. What is given is checked with what
+/// comes of it, and the name of a field that is taken away and isn't there by `check_absent`.
 pub(crate) fn overlay<T: Serialize + DeserializeOwned>(
     item: &T,
     updates: &Updates,
     fixed: &[&str],
     what: &str,
+    check_absent: impl Fn(&str) -> Result<()>,
 ) -> Result<T> {
     let stored = RawJson::from_value(item)?;
     let mut fields: BTreeMap<Cow<'_, str>, &RawValue> = read_json_borrowed(stored.as_str())
-        .map_err(|message| Error::invalid(format!("the {what} can't be read: {message}")))?;
+        .map_err(|message| Error::invalid(format!("{what} can't be read: {message}")))?;
     for (field, value) in &updates.0 {
         if fixed.contains(&field.as_str()) {
             return Err(Error::invalid(format!(
-                "{field:?} of a {what} can't be changed; leave it out of the updates"
+                "{field:?} of {what} can't be changed; leave it out of the updates"
             )));
         }
         if value.as_str() == "null" {
-            fields.remove(field.as_str());
+            if fields.remove(field.as_str()).is_none() {
+                check_absent(field)?;
+            }
         } else {
             let value = read_json_borrowed(value.as_str()).map_err(|message| {
                 Error::invalid(format!(
@@ -102,5 +106,5 @@ pub(crate) fn overlay<T: Serialize + DeserializeOwned>(
     }
     let text = RawJson::from_value(&fields)?;
     read_json(text.as_str())
-        .map_err(|message| Error::invalid(format!("the updates don't make a {what}: {message}")))
+        .map_err(|message| Error::invalid(format!("the updates don't make {what}: {message}")))
 }

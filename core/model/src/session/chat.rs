@@ -235,7 +235,9 @@ impl Chat {
     pub fn updated(&self, updates: &Updates, at_ms: u64) -> Result<Self> {
         let chat = Self {
             updated_at_ms: at_ms,
-            ..overlay(self, updates, &Self::FIXED, "chat")?
+            ..overlay(self, updates, &Self::FIXED, "a chat", |name| {
+                extra::check_name("a chat", name, &Self::NAMES)
+            })?
         };
         chat.check()?;
         Ok(chat)
