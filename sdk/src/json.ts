@@ -95,7 +95,10 @@ export function stringify(value: unknown): string {
   try {
     text = JSON.stringify(value);
     // Looked at after it was written, which ends at what contains itself.
-    if (losesSomething(value)) text = JSON.stringify(value, withErrors);
+    if (losesSomething(value)) {
+      refuseLostIn(value);
+      text = JSON.stringify(value, withErrors);
+    }
   } catch (cause) {
     if (cause instanceof RunlogError) throw cause;
     throw unwritten(value, "the value", cause);
@@ -231,7 +234,7 @@ function checkArgument(value: unknown, path: string, seen = new Set<object>()): 
   if (seen.has(value)) return false;
   seen.add(value);
   let isWritten = isPlainError(value);
-  for (const [name, item] of Object.entries(value)) isWritten = checkArgument(item, path === "" ? name : `${path}.${name}`, seen) || isWritten;
+  for (const [name, item] of Object.entries(value)) isWritten = checkArgument(item, below(path, value, name), seen) || isWritten;
   return isWritten;
 }
 
@@ -266,26 +269,36 @@ function hasOwnForm(value: object): boolean {
 
 /** The error of a value that `JSON.stringify` refused, with the place of a BigInt in it, which that doesn't tell. */
 function unwritten(value: unknown, what: string, cause: unknown): RunlogError {
-  let path: string | undefined;
-  try {
-    path = pathOfBigInt(value, "", new Set());
-  } catch {
-    // Getters that fail, and what is nested too deeply, are what the cause tells of.
-  }
+  const path = pathOf(value, (item) => typeof item === "bigint");
   if (path === undefined) return invalid(`${what} has no JSON form: ${messageOf(cause)}`, cause);
   return invalid(`${path === "" ? what : `\`${path}\``} is a BigInt, which JSON has no form for; give a number, or its text`, cause);
 }
 
-function pathOfBigInt(value: unknown, path: string, seen: Set<object>): string | undefined {
-  if (typeof value === "bigint") return path;
-  if (typeof value !== "object" || value === null || hasOwnForm(value) || seen.has(value)) return undefined;
-  seen.add(value);
-  for (const [name, item] of Object.entries(value)) {
-    const below = Array.isArray(value) ? `${path}[${name}]` : path === "" ? name : `${path}.${name}`;
-    const found = pathOfBigInt(item, below, seen);
-    if (found !== undefined) return found;
+/** The place of what has a name in an object, or in an array, that is at a place itself. */
+function below(path: string, object: object, name: string): string {
+  if (Array.isArray(object)) return `${path}[${name}]`;
+  return path === "" ? name : `${path}.${name}`;
+}
+
+/** Where in a value something is that is looked for. */
+function pathOf(value: unknown, isIt: (item: unknown) => boolean): string | undefined {
+  const seen = new Set<object>();
+  const look = (value: unknown, path: string): string | undefined => {
+    if (isIt(value)) return path;
+    if (typeof value !== "object" || value === null || hasOwnForm(value) || seen.has(value)) return undefined;
+    seen.add(value);
+    for (const [name, item] of Object.entries(value)) {
+      const found = look(item, below(path, value, name));
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  };
+  try {
+    return look(value, "");
+  } catch {
+    // Getters that fail, and what is nested too deeply, are told of where the value is written.
+    return undefined;
   }
-  return undefined;
 }
 
 /** Whether an object is an error that has no JSON form of its own: `JSON.stringify` leaves out its name and its message. */
@@ -312,6 +325,22 @@ function refuseLost(path: string, value: object): void {
   const why = lost(value);
   if (why !== undefined) throw invalid(path === "" ? why : `\`${path}\`: ${why}`);
 }
+
+/** Refuses what would be lost in a value, by its place there. */
+function refuseLostIn(value: unknown): void {
+  let found: object | undefined;
+  const isLost = (item: unknown): boolean => {
+    if (typeof item !== "object" || item === null || lost(item) === undefined) return false;
+    found = item;
+    return true;
+  };
+  const path = pathOf(value, isLost);
+  if (path === undefined || found === undefined) return;
+  refuseLost(path.length <= PATH_CHARS_MAX ? path : `…${path.slice(-PATH_CHARS_MAX)}`, found);
+}
+
+/** How much is shown of the place of something. */
+const PATH_CHARS_MAX = 200;
 
 /**
  * Whether there is anything in a value of which `JSON.stringify` would leave out what it is about. Every event goes through this:

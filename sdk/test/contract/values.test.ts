@@ -31,23 +31,23 @@ function nested(depth: number, value: unknown): unknown {
 
 describe.each(places)("values in JSON $name", ({ fresh }) => {
   test.each<[string, () => unknown, string]>([
-    ["a promise", () => ({ rows: [{ body: Promise.resolve("x") }] }), "`body`: a promise was given; await it"],
+    ["a promise", () => ({ rows: [{ body: Promise.resolve("x") }] }), "`rows[0].body`: a promise was given; await it"],
     ["a map", () => ({ byName: new Map([["a", 1]]) }), "`byName`: a Map was given"],
-    ["a set", () => [[new Set([1])]], "`0`: a Set was given"],
+    ["a set", () => [[new Set([1])]], "`[0][0]`: a Set was given"],
     ["a map itself", () => new Map(), "a Map was given"],
     ["a map in a class of the caller's", () => new (class Row { cells = new Map(); })(), "`cells`: a Map was given"],
     ["a response", () => new Response("hello"), "a Response was given, which JSON has no form for; give what its text()"],
     ["headers", () => ({ headers: new Headers({ a: "b" }) }), "`headers`: Headers were given"],
-    ["a query", () => [new URLSearchParams("a=b")], "`0`: URLSearchParams were given"],
+    ["a query", () => [new URLSearchParams("a=b")], "`[0]`: URLSearchParams were given"],
     ["a blob", () => ({ file: new Blob(["x"]) }), "`file`: a Blob was given"],
     ["a pattern", () => ({ by: /x/ }), "`by`: a RegExp was given"],
     ["a generator", () => (function* () { yield 1; })(), "a generator was given"],
     ["an async generator", () => (async function* () { yield 1; })(), "an async generator was given"],
     ["an iterator", () => ({ rows: [1, 2].values() }), "`rows`: a value of the class Array Iterator was given, of which JSON keeps nothing"],
-    ["a map below everything", () => nested(600, new Map()), "`d`: a Map was given"],
+    ["a map below everything", () => nested(600, new Map()), ".d.d`: a Map was given"],
     ["a DataView", () => ({ view: new DataView(new ArrayBuffer(8)) }), "`view`: a DataView was given"],
     ["an ArrayBuffer", () => ({ data: new ArrayBuffer(8) }), "`data`: an ArrayBuffer was given"],
-    ["bytes", () => ({ pages: [{ image: new Uint8Array([137, 80]) }] }), "`image`: a Uint8Array was given, which JSON writes as an object of numbers"],
+    ["bytes", () => ({ pages: [{ image: new Uint8Array([137, 80]) }] }), "`pages[0].image`: a Uint8Array was given, which JSON writes as an object of numbers"],
     ["a vector", () => ({ embedding: new Float32Array([0.5]) }), "`embedding`: a Float32Array was given"],
   ])("%s in what a tool gave is refused, and the call stays open", async (_, output, says) => {
     const store = await fresh();
@@ -159,9 +159,9 @@ describe.each(places)("values in JSON $name", ({ fresh }) => {
     const run = await started(store);
     const lost = { deep: { er: new Map([["a", 1]]) } };
     const recordMessage = run.recordMessage({ role: "assistant", content: [{ type: "text", text: "x", lost }] } as never);
-    expect((await failure(recordMessage, "invalid_input")).message).toContain("`er`: a Map was given");
+    expect((await failure(recordMessage, "invalid_input")).message).toContain(".er`: a Map was given");
     const stream = store.newId();
-    expect((await failure(store.streams.append(stream, { json: lost }), "invalid_input")).message).toContain("`er`: a Map was given");
+    expect((await failure(store.streams.append(stream, { json: lost }), "invalid_input")).message).toContain(".er`: a Map was given");
     const events = [{ json: 1 }, , { json: 3 }] as never;
     await failure(store.streams.append(stream, events), "invalid_input");
     await failure((await store.flows.create()).recordAll([{ type: "node:tick" }, , { type: "node:tick" }] as never), "invalid_input");
