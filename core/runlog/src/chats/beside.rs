@@ -75,15 +75,6 @@ impl Beside {
         Ok(adjusted)
     }
 
-    /// The events with all messages whole, where it isn't known how the chat is now.
-    pub(super) fn whole(&self, events: Vec<ChatEvent>) -> Result<Vec<ChatEvent>> {
-        let whole = events.into_iter().map(|event| match self.of(&event) {
-            None => Ok(event),
-            Some(extended) => extended.whole(event),
-        });
-        whole.collect()
-    }
-
     /// The event, or the one with the whole message: at the end, or if its text can't follow the message as it is now.
     fn follow(&self, now: &ChatMessage, event: ChatEvent) -> Result<Option<ChatEvent>> {
         let (

@@ -15,12 +15,15 @@ use super::{
     RequestBuffer, RequestEnd,
     beside::Beside,
     ending::Wholes,
-    flush::{RequestFlush, place_of, renamed},
+    flush::{RequestFlush, have_changes, is_change, place_of, renamed},
     parts::Part,
     taken_ids::NewIds,
     write::Prepared,
 };
-use crate::{ErrorKind, Result, Store, backend::Backend, kernel::chats::Reserved};
+use crate::{Error, ErrorKind, Result, Store, backend::Backend, kernel::chats::Reserved};
+
+/// How often a drop looks at a chat at which others are at work.
+const LOOKS_MAX: u32 = 10_000;
 
 impl Drop for RequestBuffer {
     fn drop(&mut self) {
@@ -35,114 +38,160 @@ impl Drop for RequestBuffer {
         if self.check_live().is_err() {
             return;
         }
-        // A drop can't report errors.
-        let backend = self.store.backend();
-        let blocking = backend.waiting(Wait::Block);
-        let backend = Arc::clone(blocking.as_ref().unwrap_or(backend));
-        let write_under = |key: &[u8; 16], prepared: &Prepared, expected| {
-            wait_for(&*backend, Batch::new(prepared.ops(expected)).with_key(key))
-        };
+        // A drop can't report errors. Without what comes before it an end would say that this is all there was: the request stays
+        // unfinished then, as after a crash.
+        let _ = self.write_dropped(&end);
+    }
+}
+
+impl RequestBuffer {
+    /// Writes what isn't written, and how the request ended.
+    fn write_dropped(&mut self, end: &RequestEnd) -> Result<()> {
         let _ = self.rename_refused();
-        let mut ids = Ids::of(&self.store, self.session);
-        // Later steps may be saved as differences from those of this part, so that it is tried twice. Its key keeps it
-        // from being written twice.
-        let write_part = |key: &[u8; 16], prepared: Result<Prepared>| {
-            let write = |prepared: &Prepared| write_under(key, prepared, Expected::Any);
-            let _ = prepared.map(|prepared| write(&prepared).or_else(|_| write(&prepared)));
-        };
+        let mut writing = Writing::of(&self.store, self.session);
         let flushing = self.flushing.take();
         let is_written = |flush: &RequestFlush| {
             let written = flush.0.is_written.try_lock();
             written.is_ok_and(|written| *written)
         };
         if let Some(RequestFlush(part)) = flushing.filter(|flush| !is_written(flush)) {
-            let prepared = match &part.looked_up {
-                None => Ok(part.prepared.clone()),
-                Some(of) => {
-                    let events = self.adjusted(of.events.clone(), &of.beside);
-                    match part.is_placed {
-                        false => self.prepare(events, None),
-                        true => self.prepare_with(&mut ids, &of.given_ids, events),
-                    }
-                }
-            };
-            write_part(&part.key, prepared);
+            match &part.looked_up {
+                None => writing.twice(|it| it.commit(&part.key, &part.prepared, Expected::Any))?,
+                Some(of) => writing.twice(|it| it.write_looked_up(&part.key, of))?,
+            }
         }
         while self.draft.exceeds_part() {
             let is_placed = self.draft.is_placed();
-            let Part {
-                events,
-                given_ids,
-                beside,
-            } = self.draft.take_part();
-            if events.is_empty() {
+            let part = self.draft.take_part();
+            if part.events.is_empty() {
                 break;
             }
-            let events = self.adjusted(events, &beside);
-            let prepared = match is_placed {
-                false => self.prepare(ids.given(events), None),
-                true => self.prepare_with(&mut ids, &given_ids, events),
+            let key = *self.store.backend().new_id().as_bytes();
+            writing.twice(|it| it.write(&key, &part, is_placed))?;
+        }
+        let is_placed = self.draft.is_placed();
+        let written = [Wholes::Written, Wholes::Left].into_iter().map(|wholes| {
+            let part = Part {
+                events: self.draft.events(end, wholes),
+                given_ids: self.draft.given_ids().to_vec(),
+                beside: self.draft.beside(wholes),
             };
-            write_part(self.store.backend().new_id().as_bytes(), prepared);
-        }
-        let events_with = |wholes| {
-            let events = self.draft.events(&end, wholes);
-            self.adjusted(events, &self.draft.beside(wholes))
-        };
-        let write = |prepared: &Prepared, expected| write_under(&self.key, prepared, expected);
-        if !self.draft.is_placed() {
-            for wholes in [Wholes::Written, Wholes::Left] {
-                let prepared = self.prepare(ids.given(events_with(wholes)), None);
-                let written = prepared.and_then(|prepared| write(&prepared, Expected::Any));
-                if !matches!(written, Err(error) if error.kind() == ErrorKind::StorageFull) {
-                    break;
-                }
-            }
-            return;
-        }
-        let events = events_with(Wholes::Written);
-        let given_ids = self.draft.given_ids();
-        ids.reserve(given_ids);
-        let events = ids.given(events);
-        let kept: Vec<String> = given_ids
-            .iter()
-            .filter(|id| !ids.new.contains_key(*id))
-            .cloned()
-            .collect();
-        let place = place_of(&self.store, self.session, &kept, &events)
-            .now_or_never()
-            .and_then(Result::ok);
-        let written = place.map(|(last, after)| {
-            let prepared = self.prepare(events.clone(), after)?;
-            write(&prepared, Expected::Last(last))
+            writing.write(&self.key, &part, is_placed)
         });
-        if !matches!(written, Some(Ok(()))) {
-            // If the chat itself has an id, the message gets another one, which only folding the chat can determine.
-            let prepared = self.prepare(events, None);
-            let _ = prepared
-                .and_then(Prepared::reordered)
-                .and_then(|prepared| write(&prepared, Expected::Any));
-        }
+        // What is written once more, for those who search, is no reason not to end.
+        let is_full = |written: &Result<()>| matches!(written, Err(error) if error.kind() == ErrorKind::StorageFull);
+        let mut written = written.skip_while(is_full);
+        written.next().unwrap_or(Ok(()))
     }
 }
 
-impl RequestBuffer {
-    /// The events as the chat is now, where that can be known without waiting, as with a backend in this process.
-    fn adjusted(&self, events: Vec<ChatEvent>, beside: &Beside) -> Vec<ChatEvent> {
-        let now = beside.adjust(&self.store, self.session, events.clone());
-        let now = now.now_or_never().and_then(Result::ok);
-        now.unwrap_or_else(|| beside.whole(events.clone()).unwrap_or(events))
+/// The writes of a request that is dropped.
+struct Writing<'a> {
+    store: &'a Store,
+    session: SessionId,
+    /// That of the store, which waits for the storage.
+    backend: Arc<dyn Backend>,
+    ids: Ids<'a>,
+}
+
+impl<'a> Writing<'a> {
+    fn of(store: &'a Store, session: SessionId) -> Self {
+        let backend = store.backend();
+        let blocking = backend.waiting(Wait::Block);
+        Self {
+            store,
+            session,
+            backend: Arc::clone(blocking.as_ref().unwrap_or(backend)),
+            ids: Ids::of(store, session),
+        }
     }
 
-    /// Events whose place in the chat isn't looked up, with the ids that they may have.
-    fn prepare_with(
+    /// Does a write, and does it again if it fails: what comes later, such as steps that are saved as differences, is nothing without it.
+    /// Its key keeps it from being written twice.
+    fn twice(&mut self, mut write: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
+        write(self).or_else(|_| write(self))
+    }
+
+    /// Writes a part, of which messages may have given ids or sequences.
+    fn write(&mut self, key: &[u8; 16], part: &Part, is_placed: bool) -> Result<()> {
+        if is_placed || have_changes(&part.events) {
+            return self.write_looked_up(key, part);
+        }
+        let prepared = self.prepare(self.ids.given(&part.events), None)?;
+        self.commit(key, &prepared, Expected::Any)
+    }
+
+    /// Writes a part for which the chat has to be looked at.
+    fn write_looked_up(&mut self, key: &[u8; 16], part: &Part) -> Result<()> {
+        self.ids.reserve(&part.given_ids);
+        let mut events = self.ids.given(&part.events);
+        let kept = self.ids.kept(&part.given_ids);
+        let mut written = self.write_as_it_is(key, Some(&kept), &events, &part.beside);
+        if matches!(&written, Err(error) if error.kind() == ErrorKind::AlreadyExists) {
+            // The chat itself has one of the ids: the message gets another one when the chat is folded.
+            written = self.write_as_it_is(key, None, &events, &part.beside);
+        }
+        if !matches!(&written, Err(error) if error.kind() == ErrorKind::Conflict) {
+            return written;
+        }
+        // Whether the messages that it changes are there still can't be known: what was taken out of one would be in the log again.
+        events.retain(|event| !is_change(event));
+        let prepared = self.prepare(events, None)?.reordered()?;
+        self.commit(key, &prepared, Expected::Any)
+    }
+
+    /// Writes events on condition that the chat is as it was looked at, as an end does that is awaited. Without `ids` it isn't looked
+    /// whether those of its messages are taken.
+    ///
+    /// # Errors
+    /// [`Conflict`](ErrorKind::Conflict) when others were at work on it all the time: nobody can be waited for here, who may be waiting
+    /// for this thread.
+    fn write_as_it_is(
         &self,
-        ids: &mut Ids<'_>,
-        given_ids: &[String],
-        events: Vec<ChatEvent>,
-    ) -> Result<Prepared> {
-        ids.reserve(given_ids);
-        self.prepare(ids.given(events), None)?.reordered()
+        key: &[u8; 16],
+        ids: Option<&[String]>,
+        events: &[ChatEvent],
+        beside: &Beside,
+    ) -> Result<()> {
+        for _ in 0..LOOKS_MAX {
+            let look = async {
+                let free = ids.unwrap_or_default();
+                let (last, after) = place_of(self.store, self.session, free, events).await?;
+                let events = beside.adjust(self.store, self.session, events.to_vec());
+                Ok::<_, Error>((last, after, events.await?))
+            };
+            let Some(looked) = look.now_or_never() else {
+                std::thread::yield_now();
+                continue;
+            };
+            let (last, after, events) = looked?;
+            if events.is_empty() {
+                return Ok(());
+            }
+            let mut prepared = self.prepare(events, after)?;
+            if ids.is_none() {
+                prepared = prepared.reordered()?;
+            }
+            match self.commit(key, &prepared, Expected::Last(last)) {
+                Err(error) if error.kind() == ErrorKind::Conflict => {}
+                written => return written,
+            }
+        }
+        Err(Error::new(
+            ErrorKind::Conflict,
+            "others are at work on the chat",
+        ))
+    }
+
+    fn prepare(&self, events: Vec<ChatEvent>, after: Option<u64>) -> Result<Prepared> {
+        Prepared::new(self.session, events, after, self.backend.now_ms())
+    }
+
+    fn commit(&self, key: &[u8; 16], prepared: &Prepared, expected: Expected) -> Result<()> {
+        let batch = Batch::new(prepared.ops(expected)).with_key(key);
+        wait_for(&*self.backend, batch)?;
+        self.store.chat_cache().forget_tail_of(self.session);
+        Ok(())
     }
 }
 
@@ -189,9 +238,15 @@ impl<'a> Ids<'a> {
     }
 
     /// The events with these ids.
-    fn given(&self, events: Vec<ChatEvent>) -> Vec<ChatEvent> {
-        let events = events.into_iter();
+    fn given(&self, events: &[ChatEvent]) -> Vec<ChatEvent> {
+        let events = events.iter().cloned();
         events.map(|event| renamed(event, &self.new)).collect()
+    }
+
+    /// Those of the ids that stay.
+    fn kept(&self, given: &[String]) -> Vec<String> {
+        let kept = given.iter().filter(|id| !self.new.contains_key(*id));
+        kept.cloned().collect()
     }
 }
 

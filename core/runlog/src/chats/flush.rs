@@ -168,13 +168,14 @@ pub(super) fn renamed(mut event: ChatEvent, new_ids: &NewIds) -> ChatEvent {
 /// Whether events change or delete messages that are in the store already. They are written on condition that the chat is as it
 /// was looked at: [`Beside`](super::beside::Beside).
 pub(super) fn have_changes(events: &[ChatEvent]) -> bool {
-    let is_change = |event: &ChatEvent| {
-        matches!(
-            event,
-            ChatEvent::MessageUpdated { .. } | ChatEvent::MessagesDeleted { .. }
-        )
-    };
     events.iter().any(is_change)
+}
+
+pub(super) fn is_change(event: &ChatEvent) -> bool {
+    matches!(
+        event,
+        ChatEvent::MessageUpdated { .. } | ChatEvent::MessagesDeleted { .. }
+    )
 }
 
 /// The last sequence of a chat, at which events with messages of these ids can be written; with the largest sequence of
