@@ -12,8 +12,11 @@ import type {
 import type { Page } from "./pages.js";
 import type { Sure } from "./updates.js";
 
-/** A chat to make. What is left out is given by the store; a `chatId` that is a UUID becomes the session's id. */
-export type NewChat = Omit<GivenChat, "id" | "lastMessageAtMs" | "updatedAtMs">;
+/**
+ * A chat to make. What is left out is given by the store; a `chatId` that is a UUID becomes the session's id. A user, a team or a tenant that
+ * isn't known is left out only where the chat is to be nobody's: `undefined` is refused.
+ */
+export type NewChat = Sure<Omit<GivenChat, "id" | "lastMessageAtMs" | "updatedAtMs">, "createdBy" | "teamId" | "tenantId">;
 
 /** A message to save. What is left out is given by the store. */
 export type NewChatMessage = Omit<GivenMessage, "id" | "chatId" | "updatedAtMs">;
@@ -60,6 +63,19 @@ interface OfUsers {
   userId?: string | undefined;
   teamId?: string | undefined;
   tenantId?: string | undefined;
+}
+
+/**
+ * The chat, unless whose it is isn't known, as when a login is missing: in no list of its user, it would be erased with none.
+ *
+ * @internal
+ */
+export function checkOwners<T extends { createdBy?: string; teamId?: string; tenantId?: string }>(chat: T): T {
+  const given = fieldsOf(chat, "a chat");
+  for (const name of ["createdBy", "teamId", "tenantId"] as const)
+    if (name in given && (given[name] ?? undefined) === undefined)
+      throw invalid(`\`${name}\` is ${String(given[name])}, with which the chat would be nobody's; give it, or leave it out where that is meant`);
+  return given;
 }
 
 /**

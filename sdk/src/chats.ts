@@ -1,5 +1,5 @@
-import { type ChatFilter, type ChatList, type NewChat, type NewChatMessage, type NewStep, type ResumeChatOptions, type SearchMessages, chatListOf, checkUsers } from "./chat-types.js";
-import { fieldsOf, listOf, objectOf, optionsOf } from "./checks.js";
+import { type ChatFilter, type ChatList, type NewChat, type NewChatMessage, type NewStep, type ResumeChatOptions, type SearchMessages, chatListOf, checkOwners, checkUsers } from "./chat-types.js";
+import { fieldsOf, listOf, optionsOf } from "./checks.js";
 import { invalid, throwIfAborted, withKnownFields } from "./error.js";
 import type { StoreCalls } from "./generated/calls.js";
 import type {
@@ -54,7 +54,7 @@ export class Chats {
    * refused.
    */
   async create(chat: NewChat): Promise<Chat> {
-    return await this.#handle.value("createChat", objectOf(chat, "a chat"));
+    return await this.#handle.value("createChat", checkOwners(chat));
   }
 
   /** The chat with this id; `undefined` when there is none, or it was deleted. */
@@ -361,9 +361,9 @@ export class Chats {
    * asks again asks under another id. Who {@link NewRequest | answers} a message that is there, replaces messages, or says which is
    * the last one, has the chat read whole, once.
    *
-   * @throws {@link RunlogError} `conflict` while somebody in this process is at work on a request of this id in the chat, on one for the
-   * message that it answers, or on one that it replaces: one that was begun or resumed, and hasn't ended; or when the chat's last message
-   * isn't the one it is to come after; `already_exists` when the chat has messages or steps of such a request, or another chat has it;
+   * @throws {@link RunlogError} `conflict` while a request of this id in the chat, one for the message that it answers, one that it
+   * replaces, or any of the chat where it is `exclusive`, is under way: it was begun or resumed, and hasn't ended; or when the chat's
+   * last message isn't the one it is to come after; `already_exists` when the chat has messages or steps of such a request, or another chat has it;
    * `invalid_input` when the message isn't the user's; `not_found` when the chat hasn't what it answers or replaces; else as {@link saveMessages}.
    */
   async beginRequest(chatId: string, request: NewRequest): Promise<RequestBuffer> {

@@ -24,6 +24,11 @@ export interface RequestOptions {
    */
   after?: string | null;
   /**
+   * Whether it is refused, as a `conflict`, while another request of the chat is under way. Two questions at once would otherwise be two
+   * messages, with the answers to both behind them.
+   */
+  exclusive?: boolean | undefined;
+  /**
    * The first of the messages that it replaces: this one and all behind it are deleted in the write that saves what is there instead. That
    * is the user's new `message`, or the first message of the answer to one that is there: an answer that fails before it says anything
    * leaves the old one. What their requests took stays in {@link Chats.getRequests}; those that aren't over are dismissed. The contexts of

@@ -448,7 +448,9 @@ export class Store extends StoreSessions implements AsyncDisposable {
    * twice does nothing. Whoever waits for an agent's run gets an error that it is
    * `closed`, and the signals of agents at work are aborted. In a thread that was given the store it only lets go of it.
    *
-   * @throws {@link RunlogError} `io` when the file system refuses; what was acknowledged is safe all the same.
+   * @throws {@link RunlogError} `io` when the file system refuses; what was acknowledged is safe all the same. `storage_full` and the
+   * like, with the request's id, when a request of a chat that is open couldn't be written as interrupted: it is as after a crash then. The
+   * store is closed in each case.
    */
   async close(): Promise<void> {
     if (!this.#handle.isOpen) return;
@@ -458,9 +460,9 @@ export class Store extends StoreSessions implements AsyncDisposable {
     for (const weak of this.#orchestrators) await weak.deref()?.close();
     const reply = await closing;
     this.#onClosed();
-    check(reply);
     // In a thread that was given the store, it goes on elsewhere.
     if (this.#owns) for (const weak of this.#orchestrators) weak.deref()?.abandon();
+    check(reply);
   }
 
   /** As {@link close}. */

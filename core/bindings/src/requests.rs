@@ -6,7 +6,7 @@ use std::{
 };
 
 use runlog::{
-    RawJson,
+    Error, ErrorKind, RawJson,
     chats::{
         ChatMessage, DelegateOptions, RequestBuffer, RequestDetails, RequestEnd, RequestFlush,
         StepType,
@@ -22,6 +22,7 @@ use crate::{
     calls::calls,
     changes::Key,
     given::Given,
+    host::Movable,
     object::{Object, Scope},
     space,
     store::{StoreObject, Unfinished},
@@ -149,6 +150,32 @@ impl RequestObject {
     }
 }
 
+/// Writes a request whose store is closed before it has ended.
+async fn interrupt(mut request: RequestBuffer) -> Result<()> {
+    for _ in 0..RENAMES_MAX {
+        let Err(error) = request.finish(RequestEnd::Interrupted).await else {
+            return Ok(());
+        };
+        match error.kind() {
+            // The messages have fresh ids by now.
+            ErrorKind::AlreadyExists => {}
+            // It goes with its chat.
+            ErrorKind::NotFound => return Ok(()),
+            kind => {
+                let (id, chat) = (request.request_id(), request.chat_id());
+                let message =
+                    format!("request {id:?} of chat {chat:?} could not be written: {error}");
+                return Err(Error::new(kind, message).into());
+            }
+        }
+    }
+    // Dropped, it is written without looking any further.
+    Ok(())
+}
+
+/// How often messages whose ids are taken get fresh ones.
+const RENAMES_MAX: u32 = 100;
+
 /// The part that a flush writes next, which may be under way already, and whether all that was gathered is in it.
 fn next_part(request: &mut RequestBuffer) -> Result<Option<(RequestFlush, bool)>> {
     let part = request.start_flush()?;
@@ -174,10 +201,10 @@ fn place(request: &RequestBuffer) -> RequestPlace {
 }
 
 impl Unfinished for RequestObject {
-    fn leave(&self) -> Option<Box<dyn Send>> {
+    fn leave(&self) -> Option<Movable<()>> {
         // One that is ending is written by its exit.
         let taken = (!self.is_ending.get()).then(|| self.request.take());
-        Some(Box::new(taken.flatten()?))
+        Some(Box::pin(interrupt(taken.flatten()?)))
     }
 }
 

@@ -18,6 +18,7 @@ use crate::{
     Failure, Host, Result,
     answers::{IntoReply, Typed, known, read, wait},
     changes::Key,
+    host::Movable,
     progress::{Reporter, Watch},
     reads::Reads,
     tasks::{Answer, Lane},
@@ -36,8 +37,8 @@ pub(crate) struct SharedStore {
 
 /// Something that is only in memory until it ends.
 pub(crate) trait Unfinished {
-    /// Takes it out if it hasn't ended; dropping the result writes it.
-    fn leave(&self) -> Option<Box<dyn Send>>;
+    /// Takes it out if it hasn't ended. What it gives writes it, as well as may be also where it is only dropped.
+    fn leave(&self) -> Option<Movable<()>>;
 }
 
 /// An open store.
@@ -176,7 +177,6 @@ impl StoreObject {
         let shared = self.shared()?.clone();
         self.closed.set(true);
         self.unshare();
-        // Objects that are dropped without an end are written as interrupted, in the thread that drops them.
         let open = self.leave_unfinished();
         let owns = self.owns;
         if !owns && open.is_empty() {
@@ -193,10 +193,16 @@ impl StoreObject {
             // What was being begun when it was called.
             let late = self.leave_unfinished();
             let closing = async move {
-                drop((open, late));
-                if owns {
-                    shared.store.close().await?;
+                let mut left = Ok(());
+                for request in open.into_iter().chain(late) {
+                    left = left.and(request.await);
                 }
+                let closed = match owns {
+                    true => shared.store.close().await.map_err(Failure::from),
+                    false => Ok(()),
+                };
+                // That something wasn't written is said first: nobody else tells of it.
+                left.and(closed)?;
                 ().into_reply()
             };
             self.reads().run(Box::pin(closing)).await
@@ -210,7 +216,7 @@ impl StoreObject {
     }
 
     /// The objects that were begun and haven't ended, which are nobody's then.
-    fn leave_unfinished(&self) -> Vec<Box<dyn Send>> {
+    fn leave_unfinished(&self) -> Vec<Movable<()>> {
         let unfinished = self.unfinished.take();
         let begun = unfinished.iter().filter_map(Weak::upgrade);
         begun.filter_map(|begun| begun.leave()).collect()

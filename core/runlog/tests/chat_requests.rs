@@ -51,6 +51,7 @@ both! {
     each_step_type_is_resumed_with_its_input
     the_status_says_what_can_be_resumed
     a_completed_chat_has_nothing_to_resume
+    an_exclusive_request_is_the_only_one_of_its_chat_when_it_begins
     the_old_tables_are_imported
     rows_of_the_old_table_are_ordered_by_time_and_id
     bad_lines_of_the_old_tables_are_reported_and_the_others_imported
@@ -385,6 +386,43 @@ fn a_request_in_a_deleted_chat_is_refused(store: &Store) {
         kind(store.chats().begin_request("c", new_request(), again)),
         ErrorKind::NotFound
     );
+}
+
+fn an_exclusive_request_is_the_only_one_of_its_chat_when_it_begins(store: &Store) {
+    let mut first = begun(store);
+    let chats = store.chats();
+    let exclusive = || NewRequest {
+        exclusive: true,
+        ..NewRequest::new("analyzer")
+    };
+    let ask = |chat: &str, new| {
+        let asked = ChatMessage::text(ChatRole::User, "and this?");
+        chats.begin_request(chat, new, asked)
+    };
+    let count = || {
+        chats
+            .get_messages("c", &MessageFilter::default())
+            .unwrap()
+            .len()
+    };
+    let before = count();
+    let refused = ask("c", exclusive()).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict);
+    assert_eq!(
+        refused.to_string(),
+        "request \"req\" is under way, and somebody is at work on it; wait until it ends"
+    );
+    assert_eq!(count(), before);
+    // Another chat has nothing to do with it, and who doesn't mind isn't kept from asking.
+    let other = chats.create_chat(Chat::new("analyzer")).unwrap().chat_id;
+    drop(ask(&other, exclusive()).unwrap());
+    let beside = ask("c", NewRequest::new("analyzer")).unwrap();
+    first.finish(RequestEnd::Completed).unwrap();
+    assert_eq!(kind(ask("c", exclusive())), ErrorKind::Conflict);
+    drop(beside);
+    let last = ask("c", exclusive()).unwrap();
+    assert_eq!(kind(ask("c", exclusive())), ErrorKind::Conflict);
+    drop(last);
 }
 
 fn what_could_not_be_written_is_refused_at_once(store: &Store) {

@@ -365,6 +365,38 @@ fn owner_fields_are_kept_and_filter(store: &blocking::Store) {
         kind(chats.update_chat("c", &updates(r#"{"created_by":"w"}"#))),
         ErrorKind::InvalidInput
     );
+    // Of a user whose id is missing nobody knows whose chats are his.
+    for owner in ["created_by", "team_id", "tenant_id"] {
+        let mut nobodys = Chat::new("a");
+        let field = match owner {
+            "created_by" => &mut nobodys.created_by,
+            "team_id" => &mut nobodys.team_id,
+            _ => &mut nobodys.tenant_id,
+        };
+        *field = Some(String::new());
+        let refused = store.chats().create_chat(nobodys).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidInput, "{owner}");
+        assert!(
+            refused
+                .to_string()
+                .starts_with(&format!("`{owner}` is empty"))
+        );
+    }
+    let none = || Some(String::new());
+    let visible = ChatFilter {
+        visible_to: none(),
+        ..ChatFilter::default()
+    };
+    let made = ChatFilter {
+        user_id: none(),
+        ..ChatFilter::default()
+    };
+    for filter in [visible, made] {
+        assert_eq!(
+            kind(store.chats().list_chats(&filter)),
+            ErrorKind::InvalidInput
+        );
+    }
 }
 
 fn a_chat_is_a_session(store: &blocking::Store) {

@@ -1134,6 +1134,11 @@ export interface NewRequest {
   /** The assistant it is for: the root of the call stack. */
   assistantId: string;
   /**
+   * Whether it is refused while another request of the chat is under way, as when its user asks in two windows: the
+   * answer to the first question would stand behind the second one.
+   */
+  exclusive?: boolean | undefined;
+  /**
    * The first of the messages that it replaces: this one and all behind it are deleted in the write that saves what is
    * there instead, the user's new message, or the first message of another answer: one that fails before it says
    * anything leaves them. What their requests took stays; those that aren't over are dismissed as it begins.

@@ -50,6 +50,32 @@ describe.each(places)("chats $name", ({ fresh }) => {
     await failure(chats.beginRequest("c", { assistantId: "a", message: asked, ...own }), "invalid_input");
   });
 
+  test("whose a chat is, is not left open by a value that isn't there", async () => {
+    const { chats } = await fresh();
+    const login = {} as { user?: string };
+    for (const name of ["createdBy", "teamId", "tenantId"])
+      for (const value of [login.user, null, ""]) {
+        const refused = await failure(chats.create({ assistantId: "a", ...{ [name]: value } }), "invalid_input");
+        expect(refused.message).toMatch(new RegExp(`^\`${name}\` is ${value === "" ? "empty" : String(value)}`));
+      }
+    await failure(chats.list({ visibleTo: "" }), "invalid_input");
+    await failure(chats.searchMessages({ text: "x", userId: "" }), "invalid_input");
+    expect((await chats.list({})).items).toEqual([]);
+  });
+
+  test("a second question is refused while the first is being answered, where it is to be the only one", async () => {
+    const { chats } = await fresh();
+    const { chatId } = await chats.create({ assistantId: "a" });
+    const ask = (content: string) => ({ assistantId: "a", exclusive: true, message: { type: "text", props: { content } } }) as const;
+    const first = await chats.beginRequest(chatId, ask("Q1"));
+    await failure(chats.beginRequest(chatId, ask("Q2")), "conflict");
+    await failure(chats.withRequest(chatId, { assistantId: "a", exclusive: true, answers: (await chats.getMessages(chatId))[0]?.messageId as string }, () => {}), "conflict");
+    await first.send(text("A1"));
+    await first.finish("completed");
+    await chats.withRequest(chatId, ask("Q2"), (request) => request.send(text("A2")));
+    expect((await chats.getMessages(chatId)).map(({ props }) => (props as { content: string }).content)).toEqual(["Q1", "A1", "Q2", "A2"]);
+  });
+
   test("whom chats are listed for is not left open by a value that isn't there", async () => {
     const { chats } = await fresh();
     await chats.create({ assistantId: "travel", createdBy: "ann" });

@@ -165,6 +165,27 @@ test.runIf(canMount)("a disk that fills up while close() waits for writes loses 
   await again.close();
 });
 
+test.runIf(canMount).each([false, true])("a request that a full disk keeps from being written is told of by close(), and not ended (flushed: %s)", async (isFlushed) => {
+  const folder = await mounted("size=24m");
+  if (folder === undefined) return;
+  const path = join(folder, "store");
+  const store = await open(path, { segmentBytesMax: 256 << 10, preallocation: "none" });
+  const { chatId } = await store.chats.create({ assistantId: "a" });
+  const request = await store.chats.beginRequest(chatId, { assistantId: "a", message: { type: "text", props: { content: "?" } } });
+  await request.send({ role: "assistant", type: "text", props: { content: "x".repeat(5 << 20) } });
+  const ballast = join(folder, "ballast");
+  const filled = await writeFile(ballast, new Uint8Array(32 << 20)).catch((error: NodeJS.ErrnoException) => error.code);
+  expect(filled).toBe("ENOSPC");
+  if (isFlushed) await failure(request.flush(), "storage_full");
+  const refused = await failure(store.close(), "storage_full");
+  expect(refused.message).toContain(`request "${request.requestId}" of chat "${chatId}" could not be written`);
+  await rm(ballast);
+  const again = await open(path);
+  expect(await again.chats.getRequests(chatId)).toMatchObject([{ status: "running" }]);
+  expect(await again.chats.countMessages(chatId)).toBe(1);
+  await again.close();
+});
+
 test.runIf(canMount)("a file system that is read-only is told, and read", async (context) => {
   const folder = await mounted("size=64m");
   if (folder === undefined) return context.skip("no file system can be mounted here");

@@ -198,11 +198,20 @@ test("the programs of the guide ask, answer anew, fork, show, go on after a cras
       await request.startStep("llm", { upTo: "the message above" });
       await request.flush();
       await chats.beginRequest("trip", { assistantId: "travel", message });
+      const half = await chats.beginRequest("trip", { assistantId: "travel", message });
+      await half.send({ messageId: "half", role: "assistant", type: "text", props: { content: "Half an " } });
+      await half.flush();
       process.kill(process.pid, "SIGKILL");
+    `,
+    "trip.mjs": `
+      import { open } from "runlog";
+      const { chats } = await open("runlog-data", { mode: "readOnly" });
+      console.log((await chats.getMessages("trip")).slice(2).map((message) => message.props.content).join());
     `,
   });
   expect(await start("chat", "left.mjs").ended).toMatchObject({ signal: "SIGKILL" });
-  expect(await said("chat", "crash.mjs")).toBe("trip running dismissed\ntrip running restart\n");
+  expect(await said("chat", "crash.mjs")).toBe("trip running answered anew\n".repeat(2) + "trip running restart\n");
   expect(await said("chat", "crash.mjs")).toBe("");
+  expect(await said("chat", "trip.mjs")).toBe("And back?,And back?,And back?,Once more, from the beginning.,Once more, from the beginning.,Where was I?\n");
   expect(await said("chat", "forget.mjs")).toBe("3 chats, true\ntrue 0\n");
 });

@@ -127,7 +127,7 @@ export type NoneMissed = [
   Nothing<MissedIn<RunRecorder>>,
   Nothing<MissedIn<Context>>,
   Nothing<MissedIn<Contexts>>,
-  Nothing<Exclude<MissedIn<Chats>, "after" | "replaces" | "visibleTo" | "userId" | "teamId" | "tenantId">>,
+  Nothing<Exclude<MissedIn<Chats>, "after" | "replaces" | "createdBy" | "visibleTo" | "userId" | "teamId" | "tenantId">>,
   Nothing<MissedIn<Resumption>>,
   Nothing<MissedIn<RequestBuffer>>,
   Nothing<MissedIn<Flows>>,

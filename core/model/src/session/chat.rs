@@ -275,8 +275,8 @@ impl Chat {
     /// [`check`](Self::check) of a chat that is new.
     ///
     /// # Errors
-    /// As [`check`](Self::check); [`InvalidInput`](crate::ErrorKind::InvalidInput) when the assistant is missing, or a
-    /// field `user_id` is given in place of `created_by`.
+    /// As [`check`](Self::check); [`InvalidInput`](crate::ErrorKind::InvalidInput) when the assistant is missing, an owner has an empty
+    /// id, or a field `user_id` is given in place of `created_by`.
     pub fn check_new(&self) -> Result<()> {
         length("the chat_id", Some(&self.chat_id), CHAT_ID_CHARS_MAX)?;
         required(
@@ -285,6 +285,18 @@ impl Chat {
             CHAT_OWNER_CHARS_MAX,
         )?;
         given_time("the chat's created_at", self.created_at_ms)?;
+        // All whose id is missing would have one chat in common, and none could be erased by its user.
+        for (name, owner) in [
+            ("created_by", &self.created_by),
+            ("team_id", &self.team_id),
+            ("tenant_id", &self.tenant_id),
+        ] {
+            if owner.as_deref() == Some("") {
+                return Err(Error::invalid(format!(
+                    "`{name}` is empty; give an id, or leave it out where the chat is to be nobody's"
+                )));
+            }
+        }
         // Lists and erasures look for it by that name: kept as a field of the caller's own, the chat would be nobody's.
         if let Some(name) = self
             .extra

@@ -26,6 +26,10 @@ pub struct NewRequest {
     /// The message that its user saw as the chat's last one. If another one is, somebody else has written to the chat since, and
     /// the request isn't begun. An empty id is none: the chat must have no message. `None` for whatever there is.
     pub after: Option<String>,
+    /// Whether it is refused while another request of the chat is under way, as when its user asks in two windows: the answer to the
+    /// first question would stand behind the second one.
+    #[serde(default)]
+    pub exclusive: bool,
     /// The first of the messages that it replaces: this one and all behind it are deleted in the write that saves what is there
     /// instead, the user's new message, or the first message of another answer: one that fails before it says anything leaves them.
     /// What their requests took stays; those that aren't over are dismissed as it begins.
@@ -50,8 +54,8 @@ impl Chats {
     /// [replaces](NewRequest::replaces), the chat is folded, once.
     ///
     /// # Errors
-    /// [`Conflict`](crate::ErrorKind::Conflict) while a request of this id in the chat, or one that it replaces, is active in
-    /// this process: it was begun or resumed, and hasn't ended; or when the chat's last message isn't the one it is to come
+    /// [`Conflict`](crate::ErrorKind::Conflict) while a request of this id in the chat, or one that it replaces, or any of the chat
+    /// where it is [exclusive](NewRequest::exclusive), is under way: it was begun or resumed, and hasn't ended; or when the chat's last message isn't the one it is to come
     /// after; [`AlreadyExists`](crate::ErrorKind::AlreadyExists) when the chat has
     /// messages or steps of a request with this id, or another chat has this request, or a node of this `stack_id`;
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) when the message isn't the user's;
@@ -131,6 +135,7 @@ impl Chats {
             assistant_id,
             stack_id,
             after,
+            exclusive,
             replaces,
         } = new;
         let backend = self.store.backend();
@@ -142,7 +147,11 @@ impl Chats {
         check_names(&request_id, &node)?;
         let session = self.session_id(chat_id).await?;
         // Taken before the chat is read: of two concurrent calls, the second then sees what the first has written.
-        let claim = self.store.claims().take(session, &request_id)?;
+        let claims = self.store.claims();
+        let claim = match exclusive {
+            true => claims.take_alone(session, &request_id)?,
+            false => claims.take(session, &request_id)?,
+        };
         let mut request = self.new_request(session, request_id.clone(), node.assistant_id.clone());
         let given_requests = match is_given {
             true => std::slice::from_ref(&request_id),

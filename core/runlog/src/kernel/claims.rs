@@ -29,10 +29,31 @@ impl Claims {
     /// # Errors
     /// [`Conflict`](ErrorKind::Conflict) when it is claimed already.
     pub(crate) fn take(self: &Arc<Self>, chat: SessionId, request_id: &str) -> Result<Claim> {
+        self.take_where(chat, request_id, |_| None)
+    }
+
+    /// Claims a request while no request of its chat is claimed.
+    ///
+    /// # Errors
+    /// [`Conflict`](ErrorKind::Conflict) when one is.
+    pub(crate) fn take_alone(self: &Arc<Self>, chat: SessionId, request_id: &str) -> Result<Claim> {
+        self.take_where(chat, request_id, |taken| of_chat(taken, chat))
+    }
+
+    /// Claims a request unless another one is in its way.
+    fn take_where(
+        self: &Arc<Self>,
+        chat: SessionId,
+        request_id: &str,
+        in_the_way: impl FnOnce(&HashSet<(SessionId, String)>) -> Option<String>,
+    ) -> Result<Claim> {
         let request = (chat, request_id.to_owned());
-        if !self.taken().insert(request.clone()) {
+        let mut taken = self.taken();
+        let other = in_the_way(&taken);
+        if other.is_some() || !taken.insert(request.clone()) {
+            let other = other.as_deref().unwrap_or(request_id);
             let message = format!(
-                "request {request_id:?} is under way, and somebody is at work on it; wait until it ends"
+                "request {other:?} is under way, and somebody is at work on it; wait until it ends"
             );
             return Err(Error::new(ErrorKind::Conflict, message));
         }
@@ -49,9 +70,7 @@ impl Claims {
 
     /// A request of a chat that is claimed, if there is one.
     pub(crate) fn of_chat(&self, chat: SessionId) -> Option<String> {
-        let taken = self.taken();
-        let of_chat = taken.iter().find(|(session, _)| *session == chat);
-        of_chat.map(|(_, request)| request.clone())
+        of_chat(&self.taken(), chat)
     }
 
     fn taken(&self) -> MutexGuard<'_, HashSet<(SessionId, String)>> {
@@ -59,6 +78,11 @@ impl Claims {
             .lock()
             .expect("the list of requests under way was left broken by a panic")
     }
+}
+
+fn of_chat(taken: &HashSet<(SessionId, String)>, chat: SessionId) -> Option<String> {
+    let of_chat = taken.iter().find(|(session, _)| *session == chat);
+    of_chat.map(|(_, request)| request.clone())
 }
 
 impl Drop for Claim {

@@ -54,7 +54,7 @@ impl Catalog {
         before: Option<u32>,
         limit: usize,
     ) -> Result<Vec<(u32, String)>> {
-        check_teams(filter)?;
+        check_users(filter)?;
         let found = self.found(filter);
         let numbers = found.range(..before.unwrap_or(u32::MAX)).rev();
         let ids = numbers.filter_map(|number| Some((number, self.look_at(number)?.chat().chat_id)));
@@ -66,7 +66,7 @@ impl Catalog {
     /// # Errors
     /// As [`chats_before`](Self::chats_before).
     pub fn admits(&self, filter: &ChatFilter, session: SessionId) -> Result<bool> {
-        check_teams(filter)?;
+        check_users(filter)?;
         let words = filter.words();
         Ok(self
             .session(session)
@@ -131,7 +131,7 @@ impl Catalog {
                 )));
             }
         };
-        check_teams(filter)?;
+        check_users(filter)?;
         let found = self.found(filter);
         let (skipped, passed) = match after {
             Some(after) => (0, usize::try_from(after.passed).unwrap_or(usize::MAX)),
@@ -279,7 +279,17 @@ fn visible(filter: &ChatFilter) -> Option<Vec<Field<'_>>> {
     Some(own.into_iter().chain(teams).collect())
 }
 
-fn check_teams(filter: &ChatFilter) -> Result<()> {
+fn check_users(filter: &ChatFilter) -> Result<()> {
+    for (name, user) in [
+        ("visible_to", &filter.visible_to),
+        ("user_id", &filter.user_id),
+    ] {
+        if user.as_deref() == Some("") {
+            return Err(Error::invalid(format!(
+                "`{name}` is empty, and nobody's id; give the user's, or leave it out for everybody's chats"
+            )));
+        }
+    }
     if filter.visible_to.is_none() && !filter.teams.is_empty() {
         return Err(Error::invalid(
             "`teams` are those of the user of `visible_to`; give that too",
