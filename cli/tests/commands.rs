@@ -269,6 +269,31 @@ fn a_malformed_line_is_told_and_the_rest_is_imported() {
 }
 
 #[test]
+fn what_can_not_be_imported_leaves_no_store_behind() {
+    let place = Place::new();
+    place.write(
+        "package.json",
+        "{\n  \"name\": \"x\",\n  \"version\": \"1\"\n}\n",
+    );
+    place.write("packed.gz", b"\x1f\x8b\x08\x00\x00");
+    let said = place.expect(1, &["import", "package.json"]);
+    assert!(
+        said.err
+            .contains("found text that begins with `{ \"name\": \"x\", \"version\": \"1\" }`"),
+        "{}",
+        said.err
+    );
+    let said = place.expect(1, &["import", "packed.gz", "package.json"]);
+    assert!(said.err.contains("compressed by gzip"), "{}", said.err);
+    assert!(!place.path("runlog-data").exists());
+    // With one that can be, there is a store, and the others are told of.
+    let runs = fixture("openai-runs.jsonl");
+    let said = place.expect(6, &["import", "packed.gz", &runs]);
+    assert!(said.err.contains("compressed by gzip"), "{}", said.err);
+    assert!(said.out.contains("2 sessions"), "{}", said.out);
+}
+
+#[test]
 fn a_transcript_comes_from_standard_input_too() {
     let place = Place::new();
     let said = place.with_input(
@@ -940,8 +965,8 @@ fn the_manual_and_the_completions_name_every_command() {
 #[cfg(unix)]
 fn the_tail_of_an_empty_store_is_empty_and_one_that_is_followed_ends_with_its_reader() {
     let place = Place::new();
-    place.write("empty.jsonl", "");
-    place.runlog(&["import", "empty.jsonl"]);
+    let empty = runlog::blocking::Store::open(place.path("runlog-data")).unwrap();
+    empty.close().unwrap();
     for follow in [false, true] {
         let mut arguments = vec!["tail"];
         arguments.extend(follow.then_some("-f"));

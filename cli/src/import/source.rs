@@ -44,6 +44,27 @@ pub(crate) fn open(
     Ok((table, Box::new(io::Cursor::new(beginning).chain(source))))
 }
 
+/// An error if a file can't be imported, as far as a short one can be looked at as a whole, and a long one by its beginning.
+pub(crate) fn check(file: &Path, format: Option<FileFormat>) -> Result<()> {
+    let (found, mut source) = open(file, format)?;
+    if found.is_some() {
+        return Ok(());
+    }
+    let mut bytes = Vec::new();
+    (&mut source)
+        .take(CHECKED_BYTES_MAX + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| Failure::io(&error, "can't read it"))?;
+    let is_whole = bytes.len() as u64 <= CHECKED_BYTES_MAX;
+    match transcripts::detect(&bytes) {
+        Err(error) if is_whole || bytes.contains(&0) => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// How much of a file is looked at before there is a store to import it into.
+const CHECKED_BYTES_MAX: u64 = 1 << 20;
+
 /// The beginning of a file, enough to detect a table: at least one line, if it has any.
 fn beginning(source: &mut dyn Read) -> Result<Vec<u8>> {
     let mut beginning = Vec::new();

@@ -33,6 +33,10 @@ export async function spawnWorker(worker: WorkerPort, module: Promise<WebAssembl
   };
 }
 
+/** Browsers tell neither which script it was nor why: mostly a bundler hasn't put it beside the page's. */
+const UNLOADED =
+  "its script could not be loaded; where a bundler doesn't put it beside the page's script, import `runlog/inline`, or give `worker` and `wasm` to init()";
+
 /** The messages to a worker and from it, until it fails. */
 class Connection {
   onReplies: (parts: Part[]) => void = () => {};
@@ -55,7 +59,7 @@ class Connection {
       // Of a script that can't be loaded browsers tell no more than that, some by an event without a message.
       const said = (event as Partial<ErrorEvent>).message ?? "";
       const code = said === "" ? "io" : "internal";
-      this.receive({ type: "failed", failure: { code, message: `Runlog's worker failed: ${said === "" ? "its script could not be loaded" : said}` } });
+      this.receive({ type: "failed", failure: { code, message: `Runlog's worker failed: ${said === "" ? UNLOADED : said}` } });
     });
   }
 

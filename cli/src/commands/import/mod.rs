@@ -19,7 +19,7 @@ use crate::{
     import::{
         Importer,
         archive::Archive,
-        source::{is_stdin, name_of},
+        source::{self, is_stdin, name_of},
     },
     output::{self, Out},
     progress::Progress,
@@ -41,6 +41,9 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         }
         None => None,
     };
+    if !global.store.join("RUNLOG").exists() {
+        check_any(args)?;
+    }
     let first_ms = args.files.iter().find_map(|file| match &stream {
         Some(opened) if is_stdin(file) => opened.first_time(),
         _ => Archive::of_file(file)?.first_time(),
@@ -99,6 +102,23 @@ pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
         exit = Exit::Failure;
     }
     Ok(exit)
+}
+
+/// An error if none of the files can be imported: no store is made for it.
+fn check_any(args: &Args) -> Result<()> {
+    let mut refused = None;
+    for file in &args.files {
+        if is_stdin(file) {
+            return Ok(());
+        }
+        match source::check(file, args.format) {
+            Ok(()) => return Ok(()),
+            Err(failure) => {
+                refused.get_or_insert(failure.about(file.display()));
+            }
+        }
+    }
+    refused.map_or(Ok(()), Err)
 }
 
 /// Whether a failure also ends the import of the remaining files.

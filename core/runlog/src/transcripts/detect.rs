@@ -44,7 +44,7 @@ pub fn detect(bytes: &[u8]) -> Result<Format> {
         return Err(not_text());
     }
     if is_document(first, second) {
-        return document(bytes).ok_or_else(|| unknown(first));
+        return document(bytes).ok_or_else(|| unknown_document(first, bytes));
     }
     for looked_at in std::iter::once(first).chain(lines).take(LINES_MAX) {
         if looked_at.contains(&0) {
@@ -178,21 +178,28 @@ pub(super) fn empty() -> Error {
     Error::invalid("no transcript in it: it is empty")
 }
 
-/// The error of a source of unknown format whose first line is `bytes`.
+/// The error of one value over several lines, of unknown format: what stands in its first line alone tells nothing.
+pub(super) fn unknown_document(first: &[u8], bytes: &[u8]) -> Error {
+    let is_text = std::str::from_utf8(first).is_ok();
+    unknown(if is_text { bytes } else { first })
+}
+
+/// The error of a source of unknown format which begins with the line `bytes`.
 pub(super) fn unknown(bytes: &[u8]) -> Error {
-    if let Err(error) = std::str::from_utf8(bytes) {
+    let first = bytes.split(|byte| *byte == b'\n').next();
+    if let Err(error) = std::str::from_utf8(first.unwrap_or_default()) {
         let what = format!(
             "not UTF-8, in which a transcript is: byte {} of its first line is part of no character",
             error.valid_up_to() + 1
         );
         return Error::invalid(what);
     }
-    let first: String = String::from_utf8_lossy(&bytes[..bytes.len().min(240)])
-        .trim_start()
-        .chars()
-        .take(60)
-        .map(|c| if c.is_control() { ' ' } else { c })
+    let beginning = String::from_utf8_lossy(&bytes[..bytes.len().min(240)]);
+    let words: Vec<&str> = beginning
+        .split(|c: char| c.is_whitespace() || c.is_control())
+        .filter(|word| !word.is_empty())
         .collect();
+    let first: String = words.join(" ").chars().take(60).collect();
     let formats = Format::ALL.map(Format::name).join(", ");
     let what = format!(
         "can't tell its format: expected one of {formats}, found text that begins with `{first}`"

@@ -218,7 +218,8 @@ impl Parser {
         let max = self.options.line_bytes_max;
         if matches!(self.state, State::Undecided { .. }) && part.contains(&0) {
             // Checked at once: the first line of a binary source might never end.
-            return Err(detect::not_text());
+            let begun = [&self.partial, part].concat();
+            return Err(detect::compressed(&begun).map_or_else(detect::not_text, Error::invalid));
         }
         if let State::Document { bytes, .. } = &self.state {
             if bytes.len() + self.partial.len() + part.len() > max {
@@ -359,12 +360,8 @@ impl Parser {
     fn finish_document(&mut self, line: u64, bytes: Bytes) -> Result<Format> {
         let format = self.options.format.or_else(|| detect::document(&bytes));
         let format = format.ok_or_else(|| {
-            detect::unknown(
-                bytes
-                    .split(|byte| *byte == b'\n')
-                    .next()
-                    .unwrap_or_default(),
-            )
+            let first = bytes.split(|byte| *byte == b'\n').next();
+            detect::unknown_document(first.unwrap_or_default(), &bytes)
         })?;
         let mut reader = reader_of(format, self.options.name.clone());
         read_line(reader.as_mut(), line, &bytes, &mut self.out);

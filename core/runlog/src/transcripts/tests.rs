@@ -66,6 +66,10 @@ fn what_is_no_transcript_is_refused_by_name() {
         ("name,role\nann,user\n", "begins with `name,role`"),
         ("42\n", "begins with `42"),
         ("{\"a\":", "begins with `{\"a\":"),
+        (
+            "{\n  \"name\": \"x\",\n  \"version\": 1\n}\n",
+            "begins with `{ \"name\": \"x\", \"version\": 1 }`",
+        ),
         ("\u{0}\u{1}", "not text"),
         ("{\u{0}\"\u{0}r\u{0}", "not text"),
     ] {
