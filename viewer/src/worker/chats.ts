@@ -47,16 +47,6 @@ export function takeOfChat(lane: ChatLane, record: SourceRecord, row: number): v
   }
 }
 
-/** When a record of a chat was written, as it says itself: that of the record is, in an import, the time of the import. */
-export function timeInChat(record: SourceRecord): number {
-  const said = record.redacted ? {} : jsonOf(utf8.decode(record.payload));
-  // A step that is saved as a difference is within it.
-  const json = isObject(said["step"]) ? said["step"] : said;
-  const changed = record.kind === Kind.ChatMessage ? undefined : json["updated_at"];
-  const time = [json["at_ms"], changed, json["created_at"]].find((time) => typeof time === "number");
-  return (time as number | undefined) ?? record.timeMs;
-}
-
 /** A request that was dismissed isn't resumed. */
 const STATUS_OF_REQUESTS: Record<string, Status> = { running: "running", completed: "completed", failed: "failed", interrupted: "paused", dismissed: "cancelled" };
 

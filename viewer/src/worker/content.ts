@@ -406,3 +406,11 @@ export function beginning(whole: string, lines = PREVIEW_LINES): { text: string;
   const end = Math.min(cut < 0 ? whole.length : cut, PREVIEW_CHARS);
   return { text: whole.slice(0, end), lines: count, chars: whole.length };
 }
+
+export function textOf(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}
+
+export function numberOf(value: unknown): number {
+  return typeof value === "number" && Number.isFinite(value) ? value : 0;
+}

@@ -23,7 +23,8 @@ export class UndatedForks {
       const begun = this.#begun(lane);
       const time = made === undefined ? begun : Math.min(made, begun ?? made);
       if (made !== undefined) this.#lanes.delete(lane);
-      if (time !== undefined) rows.time.set(lane.forkRow, time);
+      // The mark that says that a chat is a copy has no time either.
+      if (time !== undefined) for (const row of [lane.forkRow, ...lane.undated]) rows.time.set(row, time);
       lane.firstTime = rows.time.at(lane.forkRow);
       if (begun === undefined) lane.lastTime = lane.firstTime;
     }

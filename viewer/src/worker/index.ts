@@ -1,15 +1,16 @@
 import { type EventHeads, HeadFlag, type HeadsPage, NO_VALUE } from "runlog";
 
 import { type Answer, Answers, type When, idOf } from "./answers.js";
-import { inheritChat, takeOfChat, takeRequest, timeInChat } from "./chats.js";
-import { failureIn, jsonOf, statusInChat, wordsOf } from "./content.js";
+import { inheritChat, takeOfChat, takeRequest } from "./chats.js";
+import { failureIn, jsonOf, numberOf, statusInChat, textOf, wordsOf } from "./content.js";
 import { inherited } from "./entries.js";
 import { UndatedForks } from "./forks.js";
 import { Kind, isOfChat, isOfFlow, isOfRun } from "./kinds.js";
-import { uuidAt } from "./meta.js";
+import { redactedBy, uuidAt } from "./meta.js";
 import { type Chat, type ChatLane, Columns, Flag, type Lane, type Run, type Session, type Status, newLane, newRun } from "./model.js";
 import type { SourceRecord } from "./source.js";
 import { isFlowSnapshot, statusIn } from "./states.js";
+import { dated, timeInImport } from "./times.js";
 import type { NamedTools } from "./tools.js";
 import { takeUsage } from "./usage.js";
 
@@ -281,8 +282,9 @@ export class LogIndex {
     // A flow by itself takes commands too.
     const lane = run === undefined ? this.laneOf(record.stream) : this.lanes[run.lane];
     // Words have no time of their own: in an import that of their record is the import's.
-    const said = record.kind === Kind.RunExplained ? run?.endedAt : undefined;
-    const time = said ?? (numberOf(json["at_ms"] ?? json["created_at"]) || record.timeMs);
+    const told = numberOf(json["at_ms"] ?? json["created_at"]);
+    if (this.isImported && lane !== undefined && told > 0) dated(this.rows, lane, record.timeMs, told);
+    const time = (record.kind === Kind.RunExplained ? run?.endedAt : undefined) ?? (told || record.timeMs - this.#skewOf(lane));
     let flags = 0;
     if (run !== undefined && record.kind === Kind.RunStatus) {
       run.status = (textOf(json["status"]) as Status | undefined) ?? run.status;
@@ -329,7 +331,7 @@ export class LogIndex {
   #addOfFlow(record: SourceRecord): void {
     const lane = this.lanes[this.runOf(record.stream)?.lane ?? -1] ?? this.#flow(record);
     const isShort = record.kind !== Kind.FlowDelta && record.payload.length < 1 << 20;
-    this.#row(record, lane.index, record.timeMs - lane.skew, { flags: isShort ? this.#flowEvent(lane, record.payload) : 0 });
+    this.#timed(record, lane, isShort ? this.#flowEvent(lane, record.payload) : 0);
   }
 
   #addOfChat(record: SourceRecord): void {
@@ -340,10 +342,22 @@ export class LogIndex {
     // A request fails by its step.
     if (hasFailed && record.kind !== Kind.ChatRequest) lane.errors += 1;
     if (record.kind === Kind.ChatRequest) takeRequest(lane, json);
-    const time = this.isImported ? timeInChat(record) : record.timeMs;
-    takeOfChat(lane, record, this.#row(record, lane.index, time, { flags: hasFailed ? Flag.Error : 0 }));
-    if (Number.isNaN(lane.firstTime)) lane.firstTime = time;
-    lane.lastTime = time;
+    takeOfChat(lane, record, this.#timed(record, lane, hasFailed ? Flag.Error : 0));
+  }
+
+  /** Adds a row of a chat or a flow, with the time at which it happened: that of its record is, in an import, the import's. */
+  #timed(record: SourceRecord, lane: Lane, flags = 0): number {
+    const row = this.#row(record, lane.index, record.timeMs - lane.skew, { flags });
+    if (this.isImported) this.rows.time.set(row, timeInImport(this.rows, lane, record, row));
+    if (lane.chat === undefined && lane.flowStatus === undefined) return row;
+    lane.lastTime = this.rows.time.at(row);
+    if (Number.isNaN(lane.firstTime)) lane.firstTime = lane.lastTime;
+    return row;
+  }
+
+  /** How much later than it happened something of a lane was imported. */
+  #skewOf(lane: Lane | undefined): number {
+    return this.isImported ? (lane?.skew ?? 0) : 0;
   }
 
   /** The lane of the chat of a session, whose stream it is in. */
@@ -364,9 +378,7 @@ export class LogIndex {
     if (lane.flowStatus === undefined) {
       lane.name = "flow";
       lane.flowStatus = "running";
-      lane.firstTime = record.timeMs;
     }
-    lane.lastTime = record.timeMs;
     lane.messages += 1;
     return lane;
   }
@@ -375,7 +387,9 @@ export class LogIndex {
   #addListedFlow(record: SourceRecord): void {
     const json = jsonOf(utf8.decode(record.payload));
     const lane = this.laneOf(textOf(json["run_id"]) ?? "");
-    if (lane?.flowStatus !== undefined) lane.flowStatus = statusIn(json) ?? lane.flowStatus;
+    if (lane?.flowStatus === undefined) return;
+    lane.flowStatus = statusIn(json) ?? lane.flowStatus;
+    if (lane.undated.length > 0) dated(this.rows, lane, record.timeMs, numberOf(json["at_ms"]));
   }
 
   #flowEvent(lane: Lane, payload: Uint8Array): number {
@@ -421,31 +435,26 @@ export class LogIndex {
         // A state of a flow by itself is one of its events, as in the list of them.
         const isOfFlow = known === undefined ? isFlowSnapshot(record.meta) : known.flowStatus !== undefined;
         const lane = isOfFlow ? this.#flow(record) : known;
-        const row = this.#row(record, lane?.index ?? -1, record.timeMs - (lane?.skew ?? 0));
+        const row = lane === undefined ? this.#row(record, -1, record.timeMs) : this.#timed(record, lane);
         lane?.snapshots.push(row);
         if (lane?.flowStatus !== undefined) lane.flowStatus = statusIn(jsonOf(utf8.decode(record.payload))) ?? lane.flowStatus;
         break;
       }
-      case Kind.Redact:
-        this.#row(record, this.laneOf(record.stream)?.index ?? -1, record.timeMs);
+      case Kind.Redact: {
+        const lane = this.laneOf(record.stream);
+        this.#row(record, lane?.index ?? -1, record.timeMs - this.#skewOf(lane));
         this.#redact(record.payload);
         break;
+      }
     }
   }
 
   /** Marks what a redaction is of, which was taken in as it was before. */
   #redact(payload: Uint8Array): void {
-    if (payload.length < 24) return;
-    const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
-    const high = view.getUint32(4, true);
-    // The highest bit says that it counts only as long as the record can't be read.
-    const first = view.getUint32(0, true) + (high & 0x7fffffff) * 2 ** 32;
-    const mark = (position: number) => {
+    for (const position of redactedBy(payload)) {
       const row = this.rowAt(position);
       if (row >= 0) this.rows.flags.set(row, this.rows.flags.at(row) | Flag.Redacted);
-    };
-    if (high < 0x80000000) mark(first);
-    for (let bit = 0; bit < 128; bit++) if (((payload[8 + (bit >> 3)] as number) >> (bit & 7)) & 1) mark(first + 1 + bit);
+    }
   }
 
   #addFork(record: SourceRecord): void {
@@ -485,12 +494,4 @@ interface EventPage {
   usage: number;
   /** The number of the name of tools without one, or -1. */
   unknown: number;
-}
-
-function textOf(value: unknown): string | undefined {
-  return typeof value === "string" ? value : undefined;
-}
-
-function numberOf(value: unknown): number {
-  return typeof value === "number" && Number.isFinite(value) ? value : 0;
 }

@@ -71,3 +71,15 @@ export function uuidAt(bytes: Uint8Array, at: number): string {
   }
   return text;
 }
+
+/** The positions of the records that a redaction names. */
+export function redactedBy(payload: Uint8Array): number[] {
+  if (payload.length < 24) return [];
+  const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
+  const high = view.getUint32(4, true);
+  // The highest bit says that it counts only as long as the record can't be read.
+  const first = view.getUint32(0, true) + (high & 0x7fffffff) * 2 ** 32;
+  const positions = high < 0x80000000 ? [first] : [];
+  for (let bit = 0; bit < 128; bit++) if (((payload[8 + (bit >> 3)] as number) >> (bit & 7)) & 1) positions.push(first + 1 + bit);
+  return positions;
+}

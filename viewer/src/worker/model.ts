@@ -157,6 +157,8 @@ export interface Lane {
   chat: Chat | undefined;
   /** How much later its records were written than they happened: those of an import have the times of the import. */
   skew: number;
+  /** Rows of an import that don't say when they happened, of which nothing before them tells it either. */
+  undated: number[];
 }
 
 export type ChatLane = Lane & { chat: Chat };
@@ -193,6 +195,7 @@ export function newLane(index: number, id: string): Lane {
     flowStatus: undefined,
     chat: undefined,
     skew: 0,
+    undated: [],
   };
 }
 
