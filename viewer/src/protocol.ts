@@ -27,6 +27,7 @@ export interface TreeRow {
   /** What an agent was asked to do, on one line, where others may have its name. */
   task?: string | undefined;
   status: LaneStatus;
+  /** How many events an agent or a chat has; of a session how many agents, without its chat. */
   count: number;
   errors: number;
   durationMs: number | undefined;

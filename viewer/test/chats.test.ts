@@ -58,7 +58,7 @@ test("a chat is a lane of its session, with its messages as a conversation, as t
   const index = await indexed(store);
   const lane = laneOfChat(index, chatId);
   const tree = new Tree(index).rows(0, 9).rows;
-  expect(tree.map(({ kind, title, count }) => [kind, title, count])).toEqual([["session", "A trip", 1], ["agent", "chat", 2]]);
+  expect(tree.map(({ kind, title, count }) => [kind, title, count])).toEqual([["session", "A trip", 0], ["agent", "chat", 2]]);
   expect(await shownOf(store, index, lane)).toEqual(["deleted", "assistant · changed: To the hills.", "assistant · page: url: https://example.com"]);
   expect(await shownOf(store, index, lane, 3)).toEqual(["user: Where to?", "assistant: To the sea.", "assistant · page: url: https://example.com"]);
   expect(await shownOf(store, index, lane, 4)).toEqual(["user: Where to?", "assistant · changed: To the hills.", "assistant · page: url: https://example.com"]);
@@ -86,6 +86,22 @@ test("an answer that is flushed as it grows is there as far as it had come, and 
   );
   expect((await shownOf(store, index, lane)).at(-1)).toBe("assistant: To the sea.");
   await store.close();
+});
+
+test("the chat of a session is none of its agents", async () => {
+  const { store, server } = await nothing();
+  const { chatId } = await store.chats.create({ assistantId: "helper", title: "One" });
+  await store.chats.saveMessages(chatId, [says("user", "Where to?")]);
+  const messages = [{ role: "user", content: "Go." }] as const;
+  await store.runs.start({ newInstance: { sessionId: chatId, agentName: "coder" }, messages });
+  const { run } = await store.runs.start({ session: { title: "Two" }, agentName: "coder", messages });
+  await store.runs.start({ newInstance: { sessionId: run.sessionId, agentName: "tester" }, messages });
+  const { page, told, close } = await app.open(server.url);
+  const counts = page.locator(".tree .session .count");
+  await expect.poll(() => counts.allInnerTexts()).toEqual(["2 agents", ""]);
+  await expect.poll(() => page.getByRole("treeitem").allInnerTexts()).toHaveLength(6);
+  expect(told).toEqual([]);
+  await close();
 });
 
 test("what was redacted says so, and a change of it changes nothing", async () => {

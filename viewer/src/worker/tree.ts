@@ -202,7 +202,8 @@ export class Tree {
     if (session !== undefined) {
       const root = this.index.lanes[session.lanes[0] ?? -1];
       const title = sessionTitle(session);
-      return { ...base, kind: "session", title, status: "none", count: session.lanes.length, errors: 0, durationMs: undefined, tokens: 0, cost: 0, forkAt: undefined, laneId: root?.id };
+      const agents = session.lanes.filter((at) => this.index.lanes[at]?.chat === undefined).length;
+      return { ...base, kind: "session", title, status: "none", count: agents, errors: 0, durationMs: undefined, tokens: 0, cost: 0, forkAt: undefined, laneId: root?.id };
     }
     const own = lane as Lane;
     const usage = usageOf(own);
