@@ -115,6 +115,27 @@ test("what was redacted says so, and a change of it changes nothing", async () =
   await store.close();
 });
 
+test("of an erased request the open page says as little as one that is opened afterwards", async () => {
+  const { store, server } = await nothing();
+  const { chatId } = await store.chats.create({ assistantId: "helper" });
+  const request = await store.chats.beginRequest(chatId, { assistantId: "helper", message: { type: "text", props: { content: "Where to?" } } });
+  await request.finish({ failed: "no such place" });
+  const { page, told, close } = await app.open(server.url);
+  const status = page.locator(".tree .agent .status");
+  await expect.poll(() => status.allInnerTexts()).toEqual(["✗"]);
+  await expect.poll(() => page.locator(".then").allInnerTexts()).toEqual([expect.stringContaining("no such place")]);
+  await store.erase({ sessions: [chatId], reason: "asked for by the user" });
+  expect(await store.chats.getRequests(chatId)).toEqual([]);
+  server.tell(await store.lastPosition());
+  for (const reload of [false, true]) {
+    if (reload) await page.reload();
+    await expect.poll(() => status.allInnerTexts()).toEqual(["○"]);
+    await expect.poll(() => page.locator(".then").count()).toBe(0);
+  }
+  expect(told).toEqual([]);
+  await close();
+});
+
 test("a copy has what its original had then, with ids of its own, and what both did since is their own, also in a copy of the copy", async () => {
   const store = await openInMemory();
   const { chatId } = await store.chats.create({ assistantId: "helper", title: "Trip" });

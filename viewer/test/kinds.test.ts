@@ -97,5 +97,5 @@ test("a step or a request of a chat that failed is marked as failed, and a step 
   const failed = { status: "failed", error: "no such place" };
   const index = rowsOf(...made, [67, { type: "llm", ...failed }], [70, failed], [71, { step: { type: "llm", ...failed } }], [68, { updates: failed }], [67, { type: "llm", status: "completed" }], [64, { role: "user", ...failed }]);
   expect(Array.from({ length: index.rows.length }, (_, row) => index.rows.flags.at(row) & 1)).toEqual([1, 1, 1, 1, 0, 0]);
-  expect(index.lanes.map(({ name, errors, chat }) => [name, errors, chat?.status])).toEqual([["agent", 0, undefined], ["chat", 3, "failed"]]);
+  expect(index.lanes.map(({ name, errors, chat }) => [name, errors, chat?.standing?.status])).toEqual([["agent", 0, undefined], ["chat", 3, "failed"]]);
 });

@@ -54,7 +54,7 @@ test("why the newest request of a chat failed is told, until another is begun", 
     const index = await indexed(store);
     const lane = index.lanes.find((one) => one.chat !== undefined) as Lane;
     const totals = (await compare(index, new Payloads(store as unknown as Source), lane, lane, 0, false)).left;
-    return { error: lane.chat?.error, status: totals.status, errors: totals.errors, tokens: totals.tokens };
+    return { error: lane.chat?.standing?.error, status: totals.status, errors: totals.errors, tokens: totals.tokens };
   };
   const request = await begin("r1");
   await request.describe({ usage: { inputTokens: 5, outputTokens: 6 } });

@@ -3,6 +3,7 @@
 import { type HeadsPage, init } from "runlog";
 
 import type { Absence, Comparison, Details, EmptyStore, Filter, Grown, JsonNode, LaneChoice, LaneState, Moment, OpenedLane, Played, Progress, RawPiece, Row, Rows, SearchState, SnapshotView, StepRow, StoreInfo, TimelineData, TimelineRequest, TreeRow } from "../protocol.js";
+import { standingOf } from "./chats.js";
 import { compare } from "./compare.js";
 import { type Lines, absenceOf, birthOf, eventsOf, groupLength, groupOf, isForgotten, lineOf, linesOf, passesOf, truncationsBy } from "./conversation.js";
 import { childrenOf, detailsOf, findIn, nodeOf, partOf, pieceOf, rawOf, rawText } from "./details.js";
@@ -187,7 +188,7 @@ export class Api {
       session: titleOf(this.#store.index, lane),
       sessionId: lane.sessionId ?? "",
       status: statusOf(index, lane),
-      statusText: run?.text ?? lane.chat?.error ?? "",
+      statusText: run?.text ?? (lane.chat && standingOf(index.rows, lane.chat)?.error) ?? "",
       events: lane.flowStatus === undefined ? eventsIn(lane) : family.length,
       said: lane.flowStatus === undefined ? lane.entries.length : family.length,
       isDeleted: this.laneState(id) === "deleted",

@@ -6,7 +6,7 @@ import type { Family } from "./family.js";
 import type { LogIndex } from "./index.js";
 import { Kind } from "./kinds.js";
 import { firstWhere, u32 } from "./lists.js";
-import { type Chat, type ChatLane, type Columns, type Lane, type Status, entryOf } from "./model.js";
+import { type Chat, type ChatLane, type Columns, Flag, type Lane, type Standing, type Status, entryOf } from "./model.js";
 import type { Payloads } from "./payloads.js";
 import type { SourceRecord } from "./source.js";
 import { takeUsage } from "./usage.js";
@@ -50,12 +50,20 @@ export function takeOfChat(lane: ChatLane, record: SourceRecord, row: number): v
 /** A request that was dismissed isn't resumed. */
 const STATUS_OF_REQUESTS: Record<string, Status> = { running: "running", completed: "completed", failed: "failed", interrupted: "paused", dismissed: "cancelled" };
 
-/** Takes in how the newest request stands. */
-export function takeRequest(lane: ChatLane, request: Json): void {
+/** Takes in how the newest request stands, as a row says. */
+export function takeRequest(lane: ChatLane, row: number, request: Json): void {
   const { status, error, request_id: id } = request;
-  lane.chat.status = STATUS_OF_REQUESTS[String(status)] ?? lane.chat.status;
-  lane.chat.error = status === "failed" && typeof error === "string" ? error : undefined;
+  const known = STATUS_OF_REQUESTS[String(status)];
+  const { standing: before } = lane.chat;
+  if (known !== undefined) lane.chat.standing = { row, status: known, error: status === "failed" && typeof error === "string" ? error : undefined, before };
   if (typeof id === "string") takeUsage(lane, id, request["usage"]);
+}
+
+/** What is known of how a chat's newest request stands: a record that was redacted says nothing any more, whenever it was read. */
+export function standingOf(rows: Columns, { standing }: Chat): Standing | undefined {
+  let at = standing;
+  while (at !== undefined && (rows.flags.at(at.row) & Flag.Redacted) !== 0) at = at.before;
+  return at;
 }
 
 /** Gives a copy what its original had at a sequence: of what was deleted by then nothing. */
@@ -71,8 +79,7 @@ export function inheritChat(rows: Columns, parent: ChatLane, lane: ChatLane, at:
     const before = changes.filter((row) => rows.sequence.at(row) <= at);
     if (inCopy !== undefined && before.length > 0) chat.changes.set(inCopy, before);
   }
-  chat.status = original.status;
-  chat.error = original.error;
+  chat.standing = original.standing;
   chat.original = { chat: original, copy, entryOf };
 }
 

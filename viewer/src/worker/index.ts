@@ -341,8 +341,9 @@ export class LogIndex {
     const hasFailed = statusInChat(record.kind, json) === "failed";
     // A request fails by its step.
     if (hasFailed && record.kind !== Kind.ChatRequest) lane.errors += 1;
-    if (record.kind === Kind.ChatRequest) takeRequest(lane, json);
-    takeOfChat(lane, record, this.#timed(record, lane, hasFailed ? Flag.Error : 0));
+    const row = this.#timed(record, lane, hasFailed ? Flag.Error : 0);
+    if (record.kind === Kind.ChatRequest) takeRequest(lane, row, json);
+    takeOfChat(lane, record, row);
   }
 
   /** Adds a row of a chat or a flow, with the time at which it happened: that of its record is, in an import, the import's. */
@@ -365,7 +366,7 @@ export class LogIndex {
     const known = this.laneOf(stream);
     if (known?.chat !== undefined) return known as ChatLane;
     const session = this.#session(stream);
-    const chat: Chat = { error: undefined, entries: new Map(), original: undefined, changes: new Map(), deleted: 0, status: "none" };
+    const chat: Chat = { entries: new Map(), original: undefined, changes: new Map(), deleted: 0, standing: undefined };
     const lane = Object.assign(this.#lane(`${stream}/chat`), { name: "chat", sessionId: session.id, chat });
     this.#laneOf.set(stream, lane.index);
     session.lanes.push(lane.index);

@@ -89,10 +89,17 @@ export function newRun(id: string, lane: number, instanceId: string): Run {
   return { id, lane, instanceId, status: "running", createdAt: 0, steps: 0, row: -1, endRow: -1, ...unknown };
 }
 
+/** How a request of a chat stood, as one of its records said, and what the one before that said. */
+export interface Standing {
+  row: number;
+  status: Status;
+  /** Why it failed, if it did. */
+  error: string | undefined;
+  before: Standing | undefined;
+}
+
 /** What a chat has beside what every lane has. */
 export interface Chat {
-  /** Why its newest request failed, if it did. */
-  error: string | undefined;
   /** Its messages by their ids: entries. */
   entries: Map<string, number>;
   /** Of a copy whose original's messages aren't among these yet: ids are others in a copy, and seldom asked for. */
@@ -100,8 +107,8 @@ export interface Chat {
   /** The changes of messages, by their entries: rows. */
   changes: Map<number, number[]>;
   deleted: number;
-  /** How its latest request stands. */
-  status: Status;
+  /** What was said last of a request, also where it was redacted since. */
+  standing: Standing | undefined;
 }
 
 /** What a copy of a chat is of. */

@@ -1,4 +1,5 @@
 import type { LaneStatus, TreeRow } from "../protocol.js";
+import { standingOf } from "./chats.js";
 import { durationOf, parentOf } from "./family.js";
 import type { LogIndex } from "./index.js";
 import { type Lane, type Session, eventsIn } from "./model.js";
@@ -7,7 +8,8 @@ import { usageOf } from "./usage.js";
 
 /** How an agent's latest run stands. */
 export function statusOf(index: LogIndex, lane: Lane): LaneStatus {
-  return index.runs[lane.runs.at(-1) ?? -1]?.status ?? lane.flowStatus ?? lane.chat?.status ?? "none";
+  const standing = lane.chat === undefined ? undefined : standingOf(index.rows, lane.chat);
+  return index.runs[lane.runs.at(-1) ?? -1]?.status ?? lane.flowStatus ?? standing?.status ?? "none";
 }
 
 interface Node {
