@@ -3,8 +3,8 @@
 import type { LogIndex } from "./index.js";
 import type { Lane, Session } from "./model.js";
 
-/** An id by its beginning, which is that of other ids of the same minute, and its end. */
-const shortId = (id: string) => `${id.slice(0, 8)}…${id.slice(-4)}`;
+/** An id by its end: its beginning is its time, which other ids of the same minute have too, and a narrow list would cut off the end behind it. */
+const shortId = (id: string) => `…${id.slice(-6)}`;
 
 export function sessionTitle(session: Session): string {
   return session.title ?? session.name ?? `session ${shortId(session.id)}`;
