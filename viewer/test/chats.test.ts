@@ -215,6 +215,7 @@ test("a store with chats alone is opened at one, which is read, searched and gon
   await expect.poll(() => page.locator(".moments").innerText()).toBe("moment 0 of 6");
   await page.keyboard.press("ArrowRight");
   await expect.poll(() => lines(page)).toEqual([expect.stringContaining("Where to?")]);
+  await expect.poll(() => page.locator(".then").innerText()).toMatch(/^As its users saw it at /);
   await store.chats.saveMessages(chatId, [says("user", "while it is looked at")]);
   await page.keyboard.press("End");
   server.tell(await store.lastPosition());
