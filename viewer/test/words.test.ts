@@ -21,6 +21,19 @@ test("an empty list names no cause that isn't so", async () => {
   await close();
 });
 
+test("on a phone an empty moment names what a finger can press, and that leads on", async () => {
+  const { page, told, close } = await app.open("?example", { viewport: { width: 390, height: 844 }, hasTouch: true });
+  await page.getByText("I'll look at the project first.").waitFor();
+  await page.getByRole("button", { name: "To the beginning" }).tap();
+  const empty = page.locator(".conversation .empty");
+  await expect.poll(() => empty.innerText()).toBe("Nothing was said yet.\nTap › below for the first event, or ▶ to play.");
+  expect(await page.getByRole("button", { name: "Play (space)" }).isVisible()).toBe(true);
+  await page.getByRole("button", { name: "Event after" }).tap();
+  await expect.poll(() => lines(page)).toHaveLength(1);
+  expect(told).toEqual([]);
+  await close();
+});
+
 test("above a conversation stands how many events its context has, above those of all agents how many these are", async () => {
   const { store, run, server } = await recording(["One.", "Two."]);
   const sub = await store.createInstance({ sessionId: run.run.sessionId, agentName: "sub", parentInstanceId: run.run.instanceId });
