@@ -544,8 +544,13 @@ test("a page that was opened without the server's link says how to get in", asyn
     server.stop();
     await rm(folder, { recursive: true });
   });
-  const { page, close } = await app.open(server.url);
-  await expect.poll(() => page.getByRole("alert").innerText()).toContain("runlog serve --open");
+  const { page, close } = await app.open(server.url, { viewport: { width: 390, height: 844 }, hasTouch: true });
+  const said = page.getByRole("alert");
+  await expect.poll(() => said.innerText()).toContain("start it again with `runlog serve --open`");
+  // Without --open no link was printed.
+  expect(await said.innerText()).not.toContain("printed then");
+  const { y = Infinity, height = 0 } = (await said.boundingBox()) ?? {};
+  expect([y > 0, y + height < 844, await page.evaluate(() => scrollY)]).toEqual([true, true, 0]);
   await page.getByRole("button", { name: "Look at an example" }).click();
   await page.getByText("I'll look at the project first.").waitFor();
   await close();

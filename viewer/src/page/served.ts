@@ -45,8 +45,9 @@ export async function servedFiles(found = () => {}): Promise<GivenFile[] | undef
   if (!/^https?:$/.test(location.protocol)) return undefined;
   const response = await fetch(new URL(FILES, document.baseURI)).catch(() => undefined);
   if (response?.headers.get("content-type")?.includes("problem+json") === true) {
-    // A page can't show a token, which is in no address: a link of the server's lets a browser in.
-    if (response.status === 401) throw new Error("The server gives its store to those alone who have its token. Start it with `runlog serve --open`, or open the link that it printed then.");
+    // The page takes no token: it would be in reach of scripts, and what follows the log sends none. A link of the server's lets a
+    // browser in, by a cookie.
+    if (response.status === 401) throw new Error("This server has a token, which a page can't give: a browser is let in by a link. End the server and start it again with `runlog serve --open`: it opens the link, and prints it. Programs give the token as `Authorization: Bearer`.");
     const { detail } = (await response.json()) as { detail?: string };
     throw new NotGiven(detail ?? `The server doesn't give its store: ${response.status} ${response.statusText}.`);
   }
