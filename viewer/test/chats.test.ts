@@ -202,6 +202,8 @@ test("a store with chats alone is opened at one, which is read, searched and gon
     await expect.poll(() => empty.innerText()).not.toContain("`");
   }
   await page.getByRole("tab", { name: "conversation" }).click();
+  // The number of a message is that of its record, and says so.
+  await expect.poll(() => page.locator(".conversation .number").first().getAttribute("title")).toContain("not its number among the messages");
   // What is cut is shown whole, as it is now.
   await page.getByRole("button", { name: /more lines|all/ }).first().click();
   await expect.poll(async () => (await lines(page))[2]).toContain("row 39");
