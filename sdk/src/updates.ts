@@ -1,6 +1,3 @@
-/** The names of the fields that a type lists, without its index signature. */
-type KnownField<T> = keyof { [Field in keyof T as string extends Field ? never : Field]: unknown };
-
 /**
  * New values for some fields; `null` takes a value away, and what is left out stays. A field that isn't known is kept as it
  * is given.
@@ -8,7 +5,7 @@ type KnownField<T> = keyof { [Field in keyof T as string extends Field ? never :
  * @typeParam T - What is updated.
  * @typeParam Fixed - Its fields that never change.
  */
-export type Updates<T, Fixed extends PropertyKey = never> = { [Field in Exclude<KnownField<T>, Fixed>]?: T[Field] | null | undefined };
+export type Updates<T, Fixed extends PropertyKey = never> = { [Field in Exclude<keyof T, Fixed>]?: T[Field] | null | undefined };
 
 /**
  * Options of which some, where they are there, say something: left out, something else would be done, which `undefined` doesn't ask for.

@@ -32,8 +32,6 @@ export interface AgentDefinition {
   updatedAtMs: number;
   /** Its intended users. */
   visibility: AgentVisibility;
-  /** Fields that this build doesn't know. */
-  [field: string]: unknown;
 }
 
 /** One agent at work in a session, with a context of its own. */
@@ -176,8 +174,6 @@ export interface Chat {
   updatedAtMs: number;
   /** The user who changed it last. */
   updatedBy?: string;
-  /** Fields that this build doesn't know. */
-  [field: string]: unknown;
 }
 
 /** What a `Session` has as a chat, beside its own fields. */
@@ -303,8 +299,6 @@ export interface ChatMessage {
   type: string;
   /** When it was last changed: milliseconds since 1970-01-01 UTC; kept by the store. */
   updatedAtMs: number;
-  /** Fields that this build doesn't know. */
-  [field: string]: unknown;
 }
 
 /** The order in which chats are listed. */
@@ -1671,8 +1665,6 @@ export interface Run {
    * without the runs that it resumes.
    */
   usage?: Record<string, unknown>;
-  /** Fields that this build doesn't know. */
-  [field: string]: unknown;
 }
 
 /** The details that a caller records about a run, with the same names as of a chat's request. */
@@ -1984,8 +1976,6 @@ export interface Step {
   type: StepType;
   /** When it was last changed: milliseconds since 1970-01-01 UTC; kept by the store. */
   updatedAtMs: number;
-  /** Fields that this build doesn't know. */
-  [field: string]: unknown;
 }
 
 /** The status of a step. */

@@ -5,6 +5,7 @@ import type {
   AgentDefinition,
   Agents,
   Chat,
+  ChatMessage,
   Chats,
   Context,
   Contexts,
@@ -21,6 +22,7 @@ import type {
   RunRecorder,
   Runs,
   RuntimeCommand,
+  Step,
   Store,
   Streams,
   open,
@@ -52,7 +54,11 @@ export async function otherFields({ agents, chats }: Store): Promise<unknown[]> 
   await chats.saveMessages("c", [{ role: "user", type: "text", props: {}, metadata }]);
   await chats.saveSteps([{ ...node, type: "llm", status: "running", metadata }]);
   await agents.put({ name: "a", metadata });
-  return [chat["colour"], message?.["device"], step?.["model"], agent["team"]];
+  // Read, they are what the caller says they are.
+  const { colour } = chat as Chat & { colour?: string };
+  const { device } = message as ChatMessage & { device?: string };
+  const { model } = step as Step & { model?: string };
+  return [colour, device, model, (agent as AgentDefinition & { team?: string[] }).team];
 }
 
 /** What was made can be made again elsewhere. */

@@ -28,6 +28,10 @@ export async function chats({ chats }: Store): Promise<void> {
   await chats.create({ assistantId: "a", createdAtMs: "2026-01-01T00:00:00Z" });
   // @ts-expect-error and has its unit in its name
   await chats.create({ assistantId: "a", createdAt: 5 });
+  // @ts-expect-error a misspelt field is no field, read either
+  console.log((await chats.get("c"))?.titel);
+  // @ts-expect-error of a message neither
+  console.log((await chats.getMessages("c"))[0]?.rol);
   // @ts-expect-error a list is in one of three orders
   await chats.list({ order: "title" });
 }

@@ -272,11 +272,7 @@ impl<'c> Printer<'c> {
                 (false, Way::Result) => format!("{indent}{name}?: {bare};\n"),
             };
         }
-        // What isn't known is kept; whoever gives it says so on purpose.
-        if schema.get("additionalProperties") == Some(&Value::Bool(true)) && way == Way::Result {
-            text += &format!("{indent}/** Fields that this build doesn't know. */\n");
-            text += &format!("{indent}[field: string]: unknown;\n");
-        }
+        // What isn't known is kept, and who gives or reads it says so on purpose: any name would be one, a misspelt one too.
         text + &"  ".repeat(depth) + "}"
     }
 }
