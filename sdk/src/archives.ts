@@ -122,7 +122,7 @@ function piecesOf(source: unknown): Iterable<Uint8Array> | AsyncIterable<Uint8Ar
     if (Symbol.iterator in source) return source as Iterable<Uint8Array>;
     if ("stream" in source && typeof source.stream === "function") return piecesOf(source.stream());
   }
-  throw invalid(`an archive must be a Uint8Array, a Blob, or something that gives Uint8Arrays, not ${shown(source)}`);
+  throw invalid(`an export must be a Uint8Array, a Blob, or something that gives Uint8Arrays, not ${shown(source)}`);
 }
 
 function isStream(source: object): source is ByteStream {

@@ -30,7 +30,7 @@ function piecesOf(source: ExportSource): Iterable<Uint8Array> | AsyncIterable<Ui
   }
   if (typeof ReadableStream !== "undefined" && source instanceof ReadableStream) return streamed(source);
   const isIterable = typeof source === "object" && source !== null && (Symbol.iterator in source || Symbol.asyncIterator in source);
-  if (!isIterable) throw invalid(`an export is a File, a Response, a stream, a Uint8Array, or something that gives Uint8Arrays, not ${shown(source)}`);
+  if (!isIterable) throw invalid(`an export must be a File, a Response, a stream, a Uint8Array, or something that gives Uint8Arrays, not ${shown(source)}`);
   return source;
 }
 

@@ -137,7 +137,7 @@ export async function lock(name: string, timeoutMs = 0): Promise<() => void> {
     const signal = AbortSignal.timeout(Math.min(Math.max(timeoutMs, HAND_OVER_MS), TIMER_MS_MAX));
     const held = locks.request(`runlog:${name}`, { signal }, () => new Promise<void>((release) => resolve(release)));
     held.catch((cause: unknown) => {
-      reject(signal.aborted ? new RunlogError("locked", `the store ${name} is open for writing in another tab or worker, or in this one, where it isn't closed yet`, { cause }) : errorOfOpening(cause, name));
+      reject(signal.aborted ? new RunlogError("locked", `the store ${name} is open for writing in another tab or worker, or in this one, where it isn't closed yet; close it there first (open() waits with \`lockTimeoutMs\`, and reads beside it with \`mode: "readOnly"\`)`, { cause }) : errorOfOpening(cause, name));
     });
   });
 }

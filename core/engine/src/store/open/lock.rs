@@ -34,8 +34,8 @@ pub(crate) fn lock(storage: &dyn Storage, holder: &str) -> Result<Box<dyn Send +
             let is_own = of_process(other).is_some() && of_process(other) == of_process(holder);
             let message = match is_own {
                 true => format!(
-                    "{store} is open for writing in this process already: {other}; use that handle, close it first, or open \
-                     this one for reading only"
+                    "{store} is open for writing in this process already: {other}; use that handle, which threads can share, \
+                     close it first, or open this one for reading only"
                 ),
                 false => format!(
                     "{store} is open for writing by another: {other}; close that one, wait until it is closed, or open this \
