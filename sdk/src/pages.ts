@@ -30,11 +30,13 @@ export class Pages<T> implements AsyncIterable<T> {
   }
 
   /** The items, one by one. */
-  [Symbol.asyncIterator](): AsyncIterator<T, void, undefined> {
+  [Symbol.asyncIterator](): AsyncIterator<T, void, undefined> & AsyncIterable<T> {
     const stop = new AbortController();
     const pages = this.#open(stop.signal);
     let page: T[] = [];
     let at = 0;
+    /** Whether nobody wants more. */
+    let isLeft = false;
     /** How many wait for a page, and the last of them: they are served one after the other. */
     let waiting = 0;
     let last: Promise<unknown> = Promise.resolve();
@@ -48,7 +50,8 @@ export class Pages<T> implements AsyncIterable<T> {
         }
         if (at < page.length) return { done: false, value: page[at++] as T };
         const read = await pages.next();
-        if (read.done) return { done: true, value: undefined };
+        // A page that was under way when the iterator was left is for nobody: what is asked for later would begin with it.
+        if (read.done || isLeft) return { done: true, value: undefined };
         page = read.value;
         at = 0;
       }
@@ -63,7 +66,8 @@ export class Pages<T> implements AsyncIterable<T> {
         waiting -= 1;
       }
     };
-    return {
+    const iterator: AsyncIterator<T, void, undefined> & AsyncIterable<T> = {
+      [Symbol.asyncIterator]: () => iterator,
       next: () => {
         // Nothing is waited for within a page.
         if (waiting === 0 && at < page.length && !this.#signal?.aborted) return Promise.resolve({ done: false, value: page[at++] as T });
@@ -72,6 +76,7 @@ export class Pages<T> implements AsyncIterable<T> {
         return mine;
       },
       return: async () => {
+        isLeft = true;
         page = [];
         // What is waited for may never come.
         stop.abort();
@@ -79,6 +84,7 @@ export class Pages<T> implements AsyncIterable<T> {
         return { done: true, value: undefined };
       },
     };
+    return iterator;
   }
 
   /** The items a page at a time: fewer waits, the same memory. */
@@ -91,7 +97,8 @@ export class Pages<T> implements AsyncIterable<T> {
           stop.abort();
           return await pages.return();
         };
-        return { next: () => pages.next(), return: end };
+        const iterator = { [Symbol.asyncIterator]: () => iterator, next: () => pages.next(), return: end };
+        return iterator;
       },
     };
   }
@@ -131,6 +138,8 @@ export interface Page<T> {
  * ```
  */
 export interface Listing<T, P extends Page<T> = Page<T>> extends Promise<P>, AsyncIterable<T> {
+  /** The items, one by one. */
+  [Symbol.asyncIterator](): AsyncIterator<T, void, undefined> & AsyncIterable<T>;
   /** The items of all pages at once. */
   toArray(): Promise<T[]>;
 }

@@ -55,7 +55,7 @@ export class Playback implements AsyncIterable<RecordedEvent> {
   }
 
   /** The events, after their delays. */
-  [Symbol.asyncIterator](): AsyncIterator<RecordedEvent, void, undefined> {
+  [Symbol.asyncIterator](): AsyncIterator<RecordedEvent, void, undefined> & AsyncIterable<RecordedEvent> {
     return new Pages((stop) => this.#paced(stop))[Symbol.asyncIterator]();
   }
 

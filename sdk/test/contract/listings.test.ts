@@ -123,6 +123,25 @@ describe.each(places)("lists $name", ({ fresh }) => {
     await failure((iterators[1] as AsyncIterator<unknown>).next(), "invalid_input");
   });
 
+  test("an iterator that is left gives nothing any more, and can be looped over itself", async () => {
+    const store = await fresh();
+    for (let at = 0; at < 6; at++) await store.createSession({ title: `session ${at}` });
+    const list = () => store.listSessions({ limit: 3 })[Symbol.asyncIterator]();
+    const left = list();
+    const underWay = [left.next(), left.next()];
+    await left.return?.();
+    const after = await left.next();
+    expect(after).toEqual({ done: true, value: undefined });
+    expect(await Promise.all(underWay)).toEqual([after, after]);
+    const iterator = list();
+    await iterator.next();
+    const titles: unknown[] = [];
+    for await (const { title } of iterator) titles.push(title);
+    expect(titles).toEqual([4, 3, 2, 1, 0].map((at) => `session ${at}`));
+    const pages = store.read().pages()[Symbol.asyncIterator]() as AsyncIterableIterator<unknown[]>;
+    for await (const page of pages) expect(page.length).toBeGreaterThan(0);
+  });
+
   test("the filters of a list are read once, and those that can't be are refused where it is awaited", async () => {
     const store = await fresh();
     for (let at = 0; at < 3; at++) await store.createSession({ title: `session ${at}` });
