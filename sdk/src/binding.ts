@@ -1,3 +1,4 @@
+import type { Held } from "./handle.js";
 import {
   type Appended,
   AppendQueue,
@@ -96,6 +97,8 @@ export class Channel {
   #isAlive = false;
   readonly #timers = new Map<number, ReturnType<typeof setTimeout>>();
   readonly #executors = new Map<number, Executor>();
+  /** What has something to say before it ends with its store. */
+  readonly unfinished = new Set<Held>();
 
   constructor(binding: Binding) {
     this.#binding = binding;
@@ -185,6 +188,11 @@ export class Channel {
   release(handle: number): void {
     this.#flush();
     this.#binding.release(handle);
+  }
+
+  /** Has all that is unfinished say what it says before it ends. */
+  endAll(): void {
+    for (const { lastly } of this.unfinished) lastly?.();
   }
 
   /** Hands over the appends that are queued, before their turn ends. */

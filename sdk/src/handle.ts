@@ -5,8 +5,26 @@ import { RunlogError } from "./error.js";
 import { encodeArguments } from "./json.js";
 import { unpackContents } from "./packed.js";
 
+/** What is known of an object by those who don't hold it. @internal */
+export interface Held {
+  readonly channel: Channel;
+  readonly id: number;
+  /** The object that it was made by, or that was made by: the store. */
+  readonly store: number;
+  /** What it says before it is let go of without having ended. */
+  lastly: (() => void) | undefined;
+}
+
 /** Lets go of what nobody holds any more. */
-const registry = new FinalizationRegistry<{ channel: Channel; id: number }>(({ channel, id }) => channel.release(id));
+const registry = new FinalizationRegistry<Held>((held) => {
+  held.lastly?.();
+  letGo(held);
+});
+
+function letGo(held: Held): void {
+  held.channel.unfinished.delete(held);
+  held.channel.release(held.id);
+}
 
 /** How calls answer: with a value, with heads and contents, with a value and contents, with an object that was made. */
 type Form = "value" | "packed" | "beside" | "made";
@@ -53,14 +71,32 @@ export class Handle<Calls> {
   readonly channel: Channel;
   readonly #id: number;
   readonly #what: string;
+  readonly #held: Held;
   #open = true;
 
-  constructor(channel: Channel, id: number | undefined, what: string) {
-    if (id === undefined) throw new RunlogError("internal", `${what} without a handle; please report it`);
+  /** `store` is that of what made it; left out, it is one. */
+  constructor(channel: Channel, id: number | undefined, what: string, store = id) {
+    if (id === undefined || store === undefined) throw new RunlogError("internal", `${what} without a handle; please report it`);
     this.channel = channel;
     this.#id = id;
     this.#what = what;
-    registry.register(this, { channel, id }, this);
+    this.#held = { channel, id, store, lastly: undefined };
+    registry.register(this, this.#held, this);
+  }
+
+  /**
+   * What the object says before it ends with its store, or because nobody holds it any more. It is given a way to it, for it must not hold
+   * this one.
+   */
+  lastly(say: (call: <Method extends keyof Calls & string>(method: Method, args: object) => void) => void): void {
+    const { channel, id } = this.#held;
+    this.#held.lastly = () => say((method, args) => void channel.call(id, method, encodeArguments(args), undefined, { idle: true }));
+    channel.unfinished.add(this.#held);
+  }
+
+  /** Has everything of this store say that. */
+  endAll(): void {
+    for (const { store, lastly } of this.channel.unfinished) if (store === this.#id) lastly?.();
   }
 
   /** Whether it can still be used. */
@@ -133,7 +169,7 @@ export class Handle<Calls> {
     ...given: Given<Calls, Method>
   ): Promise<Made<AnswerOf<Calls, Method, "made">>> {
     const reply = check(await this.call(method, ...given));
-    const handle = <Made>(what: string) => new Handle<Made>(this.channel, reply.handle, what);
+    const handle = <Made>(what: string) => new Handle<Made>(this.channel, reply.handle, what, this.#held.store);
     return { value: valueOf(reply), handle, bytes: reply.bytes };
   }
 
@@ -142,6 +178,6 @@ export class Handle<Calls> {
     if (!this.#open) return;
     this.#open = false;
     registry.unregister(this);
-    this.channel.release(this.#id);
+    letGo(this.#held);
   }
 }

@@ -18,6 +18,7 @@ function newChannel(): Channel {
   // closed, and so written, before the process goes on to end: that runs nothing of the addon's any more.
   process.on("exit", () => {
     channel.handOver();
+    channel.endAll();
     addon.end();
   });
   return channel;

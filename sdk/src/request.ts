@@ -2,11 +2,13 @@ import type { NewChatMessage } from "./chat-types.js";
 import type { RequestCalls, SpaceCalls } from "./generated/calls.js";
 import type { DelegateOptions, RequestDetails, RequestPlace, StepType } from "./generated/types.js";
 import type { Handle, Made } from "./handle.js";
-import { checkText, fieldsOf, readable, shown } from "./checks.js";
+import { checkText, fieldsOf, readable, refuseGetters, shown } from "./checks.js";
 import { RunlogError, givenError, invalid } from "./error.js";
 import { beginning, requestBegan, requestEnded, untilExit } from "./exits.js";
+import { Halves, changed, withoutHalf } from "./halves.js";
 import { type RawJson, jsonBytes } from "./json.js";
 import { turnWhereDue } from "./turns.js";
+import { newUuid } from "./uuid.js";
 
 /** How a request ended, which decides what becomes of the step that was under way. */
 export type RequestEnd = "completed" | "interrupted" | RequestFailed;
@@ -38,8 +40,7 @@ export class RequestBuffer implements AsyncDisposable {
   readonly #ending = new Set<Promise<void>>();
   /** Whether a signal that ends the process has ended it. */
   #endsWithProcess = false;
-  /** Of messages whose text ends with half a surrogate pair so far, that half. */
-  readonly #halves = new Map<string, string>();
+  readonly #halves = new Halves();
 
   /** @internal */
   constructor(handle: Handle<RequestCalls>, place: RequestPlace) {
@@ -47,6 +48,7 @@ export class RequestBuffer implements AsyncDisposable {
     this.#value = (method, ...given) => this.#answered(handle.value(method, ...given));
     this.#place = place;
     this.space = new Space({ value: this.#value });
+    handle.lastly(this.#halves.lastly());
     requestBegan(this, () => {
       this.#endsWithProcess = true;
       return this.#close();
@@ -99,13 +101,20 @@ export class RequestBuffer implements AsyncDisposable {
    * `too_large` for what can't be saved.
    */
   async send(message: NewChatMessage): Promise<string> {
-    const { whole: props, half, given } = readable("the message", () => ({ ...withoutHalf(message?.props), given: message?.messageId }));
-    // What is appended without waiting for the answer follows it.
-    const undo = typeof given === "string" ? this.#putHalf(given, half ?? this.#halves.get(given)) : undefined;
+    let undo: (() => void) | undefined;
+    const whole = readable("the message", () => {
+      if (typeof message === "object" && message !== null) refuseGetters(message, "what is given");
+      return changed(message, (fields) => {
+        const { whole: props, half } = withoutHalf(fields["props"]);
+        fields["props"] = props;
+        // What is appended without waiting for the answer follows it, and so does what stands for the half at the end.
+        if (half !== undefined) fields["messageId"] ??= newUuid();
+        const id = fields["messageId"];
+        if (typeof id === "string") undo = this.#halves.put(id, half ?? this.#halves.of(id));
+      });
+    });
     try {
-      const id = await this.#value("send", half === undefined ? message : { ...message, props });
-      if (half !== undefined && undo === undefined) this.#halves.set(id, half);
-      return id;
+      return await this.#value("send", whole);
     } catch (error) {
       undo?.();
       throw error;
@@ -138,29 +147,13 @@ export class RequestBuffer implements AsyncDisposable {
    */
   async append(messageId: string, text: string): Promise<void> {
     checkText(text, "what is appended");
-    const whole = (this.#halves.get(messageId) ?? "") + text;
-    const isHalf = /[\ud800-\udbff]$/.test(whole);
-    const undo = this.#putHalf(messageId, isHalf ? whole.slice(-1) : undefined);
-    const value = (isHalf ? whole.slice(0, -1) : whole).toWellFormed();
+    const { value, undo } = this.#halves.joined(messageId, text);
     try {
       await this.#value("append", { messageId, value });
     } catch (error) {
       undo();
       throw error;
     }
-  }
-
-  /** Keeps half a pair with which the text of a message ends, or none; what it gives takes that back, unless more has come since. */
-  #putHalf(messageId: string, half: string | undefined): () => void {
-    const before = this.#halves.get(messageId);
-    const put = (value: string | undefined) => {
-      if (value === undefined) this.#halves.delete(messageId);
-      else this.#halves.set(messageId, value);
-    };
-    put(half);
-    return () => {
-      if (this.#halves.get(messageId) === half) put(before);
-    };
   }
 
   /**
@@ -177,7 +170,7 @@ export class RequestBuffer implements AsyncDisposable {
    */
   async replace(messageId: string, props: object | RawJson, type?: string): Promise<void> {
     const { whole, half } = readable("what the message becomes", () => withoutHalf(props));
-    const undo = this.#putHalf(messageId, half);
+    const undo = this.#halves.put(messageId, half);
     try {
       await this.#value("replace", { messageId, value: whole, type });
     } catch (error) {
@@ -321,9 +314,8 @@ export class RequestBuffer implements AsyncDisposable {
 
   async #write(end: ReturnType<typeof endOf>): Promise<void> {
     // What became of such a message meanwhile matters more than half a character. All are called at once, in the order of the calls.
-    const append = (messageId: string) => this.#handle.value("append", { messageId, value: "\ufffd" });
-    const halves = [...this.#halves.keys()].map((messageId) => append(messageId).catch(() => {}));
-    this.#halves.clear();
+    const halves: Promise<unknown>[] = [];
+    this.#halves.replace((args) => halves.push(this.#handle.value("append", args).catch(() => {})));
     await Promise.all([...halves, this.#handle.value("finish", { end })]);
   }
 
@@ -356,16 +348,12 @@ export class RequestBuffer implements AsyncDisposable {
   }
 }
 
-/** Properties whose `content` is appended to: half a surrogate pair at its end waits for the other half. */
-function withoutHalf<Props>(props: Props): { whole: Props; half: string | undefined } {
-  const { content } = (props ?? {}) as { content?: unknown };
-  if (typeof content !== "string" || !/[\ud800-\udbff]$/.test(content)) return { whole: props, half: undefined };
-  return { whole: { ...props, content: content.slice(0, -1) }, half: content.slice(-1) };
-}
-
 /** How a request ended, with what an error says. */
 function endOf(end: RequestEnd): "completed" | "interrupted" | { failed: string } {
-  if (typeof end !== "object" || end === null) return end;
+  if (typeof end !== "object" || end === null) {
+    if (end === "completed" || end === "interrupted") return end;
+    throw invalid(`a request ended as "completed", "interrupted" or { failed: error }; ${shown(end)} is not known`);
+  }
   const { failed, ...rest } = fieldsOf(end, "how a request ended");
   const [other] = Object.keys(rest);
   if (other !== undefined) throw invalid(`a request ended as "completed", "interrupted" or { failed: error }; ${shown(other)} is not known`);

@@ -454,6 +454,7 @@ export class Store extends StoreSessions implements AsyncDisposable {
    */
   async close(): Promise<void> {
     if (!this.#handle.isOpen) return;
+    this.#handle.endAll();
     const closing = this.#handle.call("close");
     this.#handle.release();
     this.#closing.abort();

@@ -46,7 +46,7 @@ describe.each(places)("closing $name", ({ fresh }) => {
     const work = () => {};
     const shapes: unknown[][] = [[instance.id, { role: "user", content: "x" }, 1], [], [{}], [session.id, []], [[], instance.id], [[]]];
     shapes.push([instance.id, new AbortController().signal], [instance.id, 1, "x"], [instance.id, 1, session.id], [instance.id, work], [work]);
-    shapes.push([{ toolCallId: "x", output: 1 }], [instance.id, {}, work], [1]);
+    shapes.push(["completed"], [{ toolCallId: "x", output: 1 }], [instance.id, {}, work], [1]);
     const spared = new Set(["constructor", "close", "newId", "read", "tail", "export", "heads", "search", "events", "follow", "readValues", "untilClosed", "abandon", "toJSON"]);
     const said: Record<string, string> = {};
     for (const [name, object] of Object.entries(objects)) {

@@ -35,6 +35,19 @@ describe("a request that is open", () => {
     expect(await left(path)).toEqual({ says: ["?", "half"], step: "interrupted" });
   });
 
+  test("says where a character is missing when process.exit() ends the process", async () => {
+    const path = await freshFolder();
+    expect(await run("requests.mjs", [path, "exit within a character"])).toMatchObject({ code: 7, stderr: "" });
+    expect(await left(path)).toEqual({ says: ["?", "half\ufffd"], step: "interrupted" });
+  });
+
+  test("says where a character is missing when it is collected", async () => {
+    const path = await freshFolder();
+    const ended = await run("requests.mjs", [path, "collected within a character"], { node: ["--expose-gc"] });
+    expect(ended).toMatchObject({ code: 0, stderr: "" });
+    expect((await left(path)).says).toEqual(["?", "!", "let go of \ufffd", "half"]);
+  });
+
   test.each([
     ["SIGTERM", 143],
     ["SIGINT", 130],

@@ -10,6 +10,21 @@ await request.startStep("llm", {});
 const said = await request.send({ role: "assistant", type: "text", props: { content: "half" } });
 if (how === "close") {
   await store.close();
+} else if (how === "exit within a character") {
+  await request.append(said, "\ud83d");
+  process.exit(7);
+} else if (how === "collected within a character") {
+  // In a function of its own: nothing here holds the request that it begins.
+  await (async () => {
+    const other = await store.chats.beginRequest(chat.chatId, { assistantId: "a", message: { type: "text", props: { content: "!" } } });
+    await other.send({ role: "assistant", type: "text", props: { content: "let go of \ud83d" } });
+  })();
+  while ((await store.chats.listRequests({ status: "interrupted" })).items.length === 0) {
+    gc();
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  await request.finish("completed");
+  await store.close();
 } else if (how === "exit") {
   process.exit(7);
 } else if (how === "listener" || how === "once") {
@@ -22,7 +37,7 @@ if (how === "close") {
   const { default: third, onExit = third } = await import(how);
   onExit(() => console.log("hooks"));
 }
-if (how !== "close") {
+if (how !== "close" && !how.startsWith("collected")) {
   console.log("ready");
   // Whatever it calls when the signal has come says nothing of that.
   if (how === "streams") for (const pause = () => new Promise((resolve) => setTimeout(resolve, 1)); ; await pause()) await request.append(said, "");
