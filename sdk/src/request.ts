@@ -320,8 +320,11 @@ export class RequestBuffer implements AsyncDisposable {
   }
 
   /**
-   * Writes the request as interrupted, unless it has ended, also by the end of its store, and lets go of it. Of a chat that was deleted
-   * meanwhile nothing can be written: restore it first to keep what the request has.
+   * Writes the request as interrupted, unless it has ended, also by the end of its store, and lets go of it. After an error it has what it
+   * had, and can be closed or finished again; if nobody does, it is written when its store is closed, or it is collected. Of a chat that was
+   * deleted meanwhile nothing can be written: restore it first to keep what the request has.
+   *
+   * @throws {@link RunlogError} those of the storage, such as `storage_full`.
    */
   async close(): Promise<void> {
     await this.#answered(this.#close());
@@ -332,13 +335,22 @@ export class RequestBuffer implements AsyncDisposable {
     try {
       // An end that is being written stands, unless it fails.
       while (this.#ending.size > 0) await Promise.allSettled(this.#ending);
-      if (!this.#isWritten) await this.#end("interrupted");
+      if (!this.#isWritten) await this.#interrupt();
     } catch (error) {
       // A store that is closed writes its requests as interrupted. Whoever lets go of a request whose chat is gone has nothing to do about it.
       if (!(error instanceof RunlogError && (error.code === "closed" || error.code === "not_found"))) throw error;
-    } finally {
-      this.#handle.release();
-      requestEnded(this);
+    }
+    this.#handle.release();
+    requestEnded(this);
+  }
+
+  async #interrupt(): Promise<void> {
+    try {
+      await this.#end("interrupted");
+    } catch (error) {
+      // Refused because a message's id is taken by now, it is written with a fresh one at the second try.
+      if (!(error instanceof RunlogError && error.code === "already_exists")) throw error;
+      await this.#end("interrupted");
     }
   }
 

@@ -25,7 +25,8 @@ export async function workOn<T>(
   try {
     if (!begun.hasEnded) await finish("completed");
   } catch (error) {
-    // Nobody else can end it: let go, it is written as interrupted as far as it can be, and may be resumed.
+    // Nobody else can end it: let go, it is written as interrupted as far as it can be, and may be resumed. What can't be written now is
+    // when the store is closed, or it is collected.
     await begun.close().catch(() => {});
     throw error;
   }

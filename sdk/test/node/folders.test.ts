@@ -3,7 +3,7 @@ import { chmod, mkdir, mkdtemp, open as openFile, readdir, rm, symlink, writeFil
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { RunlogError, open } from "#runlog";
+import { type RequestBuffer, RunlogError, open } from "#runlog";
 import { expect, onTestFinished, test } from "vitest";
 
 import { failure } from "../code.js";
@@ -201,4 +201,50 @@ test.runIf(canMount)("a file system that is read-only is told, and read", async 
   const reader = await open(path, { mode: "readOnly" });
   expect((await reader.listSessions()).items[0]?.title).toBe("kept");
   await reader.close();
+});
+
+test.runIf(canMount)("a request whose end the disk has no room for is left to be ended again, by whoever comes to it", async (context) => {
+  const folder = await mounted("size=24m");
+  if (folder === undefined) return context.skip("no file system can be mounted here");
+  let store = await open(join(folder, "store"), { preallocation: "none" });
+  await store.chats.create({ chatId: "c", assistantId: "a" });
+  const asked = (requestId: string) => ({ requestId, assistantId: "a", message: { type: "text", props: { content: "q" } } });
+  const large = { role: "assistant", type: "text", props: { content: "x".repeat(2 << 20) } } as const;
+  const begun = async (requestId: string) => {
+    const request = await store.chats.beginRequest("c", asked(requestId));
+    await request.send(large);
+    return request;
+  };
+  const [closed, finished, disposed] = [await begun("closed"), await begun("finished"), await begun("disposed")];
+  const ballast = join(folder, "ballast");
+  const full = async () => {
+    const file = await openFile(ballast, "w");
+    const piece = new Uint8Array(64 << 10);
+    await expect((async () => { for (;;) await file.write(piece); })()).rejects.toThrow("ENOSPC");
+    await file.close();
+  };
+  let held: RequestBuffer | undefined;
+  const working = store.chats.withRequest("c", asked("worked on"), async (request) => {
+    held = request;
+    await request.send(large);
+    await full();
+  });
+  await failure(working, "storage_full");
+  await failure(held?.close() as Promise<void>, "storage_full");
+  await failure(closed.close(), "storage_full");
+  await failure(closed.close(), "storage_full");
+  await failure(finished.close(), "storage_full");
+  await failure(disposed[Symbol.asyncDispose](), "storage_full");
+  expect([closed, finished, disposed].map((request) => request.hasEnded)).toEqual([false, false, false]);
+  await rm(ballast);
+  await closed.close();
+  await finished.finish("completed");
+  await store.close();
+  store = await open(join(folder, "store"), { preallocation: "none" });
+  const statuses = (await store.chats.getRequests("c")).map(({ requestId, status }) => [requestId, status]);
+  const interrupted = ["closed", "disposed", "worked on"].map((requestId) => [requestId, "interrupted"]);
+  expect(statuses).toEqual([interrupted[0], ["finished", "completed"], interrupted[1], interrupted[2]]);
+  const said = await store.chats.getMessages("c", { role: "assistant" });
+  expect(said.map(({ props }) => (props.content as string).length)).toEqual(Array(4).fill(2 << 20));
+  await store.close();
 });

@@ -163,6 +163,20 @@ test("a request whose message's id is taken meanwhile ends as its work did, with
   await store.close();
 });
 
+test("a request whose message's id is taken meanwhile is closed with a fresh one", async () => {
+  const store = await open(await freshFolder());
+  const { chatId } = await store.chats.create({ assistantId: "a" });
+  const say = (text: string) => ({ messageId: "m1", role: "assistant", type: "text", props: { content: text } }) as const;
+  const request = await store.chats.beginRequest(chatId, { assistantId: "a", message: { type: "text", props: { content: "?" } } });
+  await request.send(say("a"));
+  await store.chats.saveMessages(chatId, [say("b")]);
+  await request.close();
+  expect(await store.chats.getRequest(request.requestId)).toMatchObject({ status: "interrupted" });
+  const said = await store.chats.getMessages(chatId, { role: "assistant" });
+  expect(said.map(({ props }) => props["content"]).sort()).toEqual(["a", "b"]);
+  await store.close();
+});
+
 test("withRequest ends a request as its work ended", async () => {
   const store = await open(await freshFolder());
   const { chatId } = await store.chats.create({ assistantId: "a" });
