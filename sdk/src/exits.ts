@@ -4,6 +4,7 @@ interface Host {
   prependListener(signal: string, listener: (signal: string, number: number) => void): unknown;
   off(signal: string, listener: (signal: string, number: number) => void): unknown;
   listenerCount(signal: string): number;
+  listeners(signal: string): unknown[];
   exit(code: number): never;
   kill(pid: number, signal: string): void;
   readonly pid: number;
@@ -88,10 +89,10 @@ export function requestEnded(request: object): void {
 
 function listen(): void {
   const process = host();
-  if (shared.listener !== undefined || process === undefined) return;
-  shared.listener = onSignal;
-  // Before all others: one that listens once is no longer counted when it has been called.
-  for (const signal of SIGNALS) process.prependListener(signal, onSignal);
+  if (process === undefined) return;
+  const listener = (shared.listener ??= onSignal);
+  // Somebody may have removed all there were. Before all others: one that listens once is no longer counted when it has been called.
+  for (const signal of SIGNALS) if (!process.listeners(signal).includes(listener)) process.prependListener(signal, listener);
 }
 
 function isIdle(): boolean {

@@ -1,6 +1,7 @@
 import addon from "runlog-native";
 
 import { type Binding, Channel, type Part } from "./binding.js";
+import { soon } from "./turns.js";
 
 /** An application may have this package twice, as ES modules and as CommonJS; the addon it has once for each thread. */
 const CHANNEL = Symbol.for("runlog.channel");
@@ -37,10 +38,10 @@ function inTurns(poll: () => void): () => void {
     const now = performance.now();
     if (begun === undefined) {
       begun = now;
-      setImmediate(() => (begun = undefined));
+      soon(() => (begun = undefined));
     } else if (now - begun > STRETCH_MS) {
       // Nothing wakes before it has polled.
-      setImmediate(poll);
+      soon(poll);
       return;
     }
     poll();
@@ -50,9 +51,11 @@ function inTurns(poll: () => void): () => void {
 function nodeBinding(): Binding {
   let listener: (parts: Part[]) => void = () => {};
   addon.start(inTurns(() => listener(addon.poll())));
-  // The addon doesn't keep the process alive; a timer that never fires does, while there is something to wait for.
-  const timer = setInterval(() => {}, 2 ** 31 - 1);
-  timer.unref();
+  // The addon doesn't keep the process alive; a port to which nothing comes does, while there is something to wait for. A timer would be
+  // made up where a test makes up the time.
+  const alive = new MessageChannel();
+  alive.port1.on("message", () => {});
+  alive.port1.unref();
   return {
     call: addon.call,
     append: addon.append,
@@ -65,8 +68,8 @@ function nodeBinding(): Binding {
     // A fault in the addon is caught for each call.
     onEnded() {},
     keepAlive(on) {
-      if (on) timer.ref();
-      else timer.unref();
+      if (on) alive.port1.ref();
+      else alive.port1.unref();
     },
   };
 }

@@ -116,6 +116,15 @@ describe("a request that is open", () => {
     expect(await left(path)).toEqual({ says: ["?", "half"], step: "interrupted" });
   });
 
+  test("is written when a signal ends a process whose listeners were all removed before it began", async () => {
+    const path = await freshFolder();
+    expect(await signalled(path, "listeners removed", "SIGTERM")).toMatchObject({ code: 143, stderr: "" });
+    expect(await left(path)).toEqual({ says: ["?", "half"], step: "interrupted" });
+    const store = await open(path, { mode: "readOnly" });
+    expect((await store.chats.listRequests({ status: "running" })).items).toEqual([]);
+    await store.close();
+  });
+
   test("once it has ended, a signal does what it always does", async () => {
     const path = await freshFolder();
     const child = start("requests.mjs", [path, "ended"]);
@@ -125,6 +134,11 @@ describe("a request that is open", () => {
     expect(await child.ended).toMatchObject({ signal: "SIGTERM" });
     expect(await left(path)).toEqual({ says: ["?", "half"], step: "completed" });
   });
+});
+
+test.each(["timers before", "timers after", "clock before", "clock after"])("a program that makes up the time has its turns: %s it loads the package", async (how) => {
+  const ended = await run("faked.mjs", [await freshFolder(), how], { node: ["--no-warnings"], seconds: 20 });
+  expect(ended).toMatchObject({ code: 0, stderr: "", stdout: "over\n" });
 });
 
 test("a request whose end can't be written is let go of, and may be resumed or dismissed", async () => {

@@ -37,6 +37,11 @@ if (how === "close") {
   const { default: third, onExit = third } = await import(how);
   onExit(() => console.log("hooks"));
 }
+if (how === "listeners removed") {
+  process.removeAllListeners("SIGTERM");
+  const { chatId } = await store.chats.create({ assistantId: "a" });
+  globalThis.next = await store.chats.beginRequest(chatId, { assistantId: "a", message: { type: "text", props: { content: "?" } } });
+}
 if (how !== "close" && !how.startsWith("collected")) {
   console.log("ready");
   // Whatever it calls when the signal has come says nothing of that.
