@@ -965,7 +965,7 @@ fn the_manual_and_the_completions_name_every_command() {
 #[cfg(unix)]
 fn the_tail_of_an_empty_store_is_empty_and_one_that_is_followed_ends_with_its_reader() {
     let place = Place::new();
-    let empty = runlog::blocking::Store::open(place.path("runlog-data")).unwrap();
+    let empty = Store::open(place.path("runlog-data")).unwrap();
     empty.close().unwrap();
     for follow in [false, true] {
         let mut arguments = vec!["tail"];

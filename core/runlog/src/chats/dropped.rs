@@ -265,7 +265,7 @@ fn wait_for(backend: &dyn Backend, batch: Batch<'_>) -> Result<()> {
     }
     #[cfg(target_family = "wasm")]
     {
-        Err(crate::Error::invalid(
+        Err(Error::invalid(
             "a thread can't be blocked here; end the request with finish",
         ))
     }
