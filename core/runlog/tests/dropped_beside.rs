@@ -21,16 +21,18 @@ use runlog::{
         Chat, ChatMessage, ChatRole, MessageFilter, NewRequest, RequestBuffer, RequestStatus,
         StepType, Updates,
     },
-    log::{Appended, Backend, BackendFuture, Batch, Decorator},
+    engine::StreamId,
+    log::{Appended, Backend, BackendFuture, Batch, Decorator, StreamInfo},
 };
 
 use traces::tells;
 
 const SECRET: &str = "correct-horse-battery-staple";
 
-/// Does something before the next batch is committed, and refuses batches while there is no room.
+/// Does something before the next batch is committed, and refuses batches while there is no room, and looks while there is damage.
 struct Hooked {
     inner: Arc<dyn Backend>,
+    is_damaged: AtomicBool,
     before: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     is_full: AtomicBool,
 }
@@ -50,6 +52,16 @@ impl Decorator for Hooked {
         }
         self.inner.commit(batch)
     }
+
+    fn stream(&self, stream: StreamId) -> BackendFuture<'_, Option<StreamInfo>> {
+        if self.is_damaged.load(Ordering::SeqCst) {
+            return Box::pin(ready(Err(Error::new(
+                ErrorKind::Damaged,
+                "a record is lost",
+            ))));
+        }
+        self.inner.stream(stream)
+    }
 }
 
 struct Place {
@@ -64,6 +76,7 @@ impl Place {
             inner: store.backend().clone(),
             before: Mutex::new(None),
             is_full: AtomicBool::new(false),
+            is_damaged: AtomicBool::new(false),
         });
         Self { store, hooked }
     }
@@ -200,4 +213,19 @@ fn an_end_is_not_written_without_the_part_before_it() {
     drop(request);
     assert_eq!(place.status(), RequestStatus::Running);
     assert_eq!(place.texts()[1], r#"{"content":"Once"}"#);
+}
+
+#[test]
+fn what_is_new_is_written_to_a_chat_that_can_not_be_looked_at() {
+    let place = Place::new();
+    let mut request = place.begun();
+    request.send(named_message("n", "new")).unwrap();
+    request.append("m", ", twice").unwrap();
+    place.hooked.is_damaged.store(true, Ordering::SeqCst);
+    drop(request);
+    assert_eq!(
+        place.texts()[1..],
+        [r#"{"content":"Once"}"#, r#"{"content":"new"}"#]
+    );
+    assert_eq!(place.status(), RequestStatus::Interrupted);
 }

@@ -131,10 +131,17 @@ impl<'a> Writing<'a> {
             // The chat itself has one of the ids: the message gets another one when the chat is folded.
             written = self.write_as_it_is(key, None, &events, &part.beside);
         }
-        if !matches!(&written, Err(error) if error.kind() == ErrorKind::Conflict) {
+        let is_unknown = |kind| {
+            matches!(
+                kind,
+                ErrorKind::Conflict | ErrorKind::AlreadyExists | ErrorKind::Damaged
+            )
+        };
+        if !matches!(&written, Err(error) if is_unknown(error.kind())) {
             return written;
         }
-        // Whether the messages that it changes are there still can't be known: what was taken out of one would be in the log again.
+        // How the chat is can't be known. What is new is written all the same, but no change of a message: what was taken out of it
+        // meanwhile would be in the log again.
         events.retain(|event| !is_change(event));
         let prepared = self.prepare(events, None)?.reordered()?;
         self.commit(key, &prepared, Expected::Any)
