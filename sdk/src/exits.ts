@@ -1,3 +1,5 @@
+import { messageOf } from "./error.js";
+
 /** What of Node's process is used here; a browser has none. */
 interface Host {
   on(signal: string, listener: (signal: string, number: number) => void): unknown;
@@ -6,6 +8,7 @@ interface Host {
   listenerCount(signal: string): number;
   listeners(signal: string): unknown[];
   exit(code: number): never;
+  readonly stderr: { write(text: string): unknown };
   kill(pid: number, signal: string): void;
   readonly pid: number;
 }
@@ -165,6 +168,9 @@ async function closeAll(): Promise<void> {
     // Those that are being begun are open then.
     const made = [...begun];
     begun.clear();
-    await Promise.allSettled([...closing, ...made]);
+    const [closed] = await Promise.all([Promise.allSettled(closing), Promise.allSettled(made)]);
+    // Nobody else is told: the process ends.
+    const lost = closed.flatMap((it) => (it.status === "rejected" ? [messageOf(it.reason)] : []));
+    if (lost.length > 0) host()?.stderr.write(`runlog: as a signal ended the process, ${lost.length} of its requests could not be written: ${lost[0]}\n`);
   }
 }

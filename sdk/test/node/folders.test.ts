@@ -2,6 +2,7 @@ import { spawnSync } from "node:child_process";
 import { chmod, mkdir, mkdtemp, open as openFile, readdir, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 
 import { type RequestBuffer, RunlogError, open } from "#runlog";
 import { expect, onTestFinished, test } from "vitest";
@@ -184,6 +185,26 @@ test.runIf(canMount).each([false, true])("a request that a full disk keeps from 
   expect(await again.chats.getRequests(chatId)).toMatchObject([{ status: "running" }]);
   expect(await again.chats.countMessages(chatId)).toBe(1);
   await again.close();
+});
+
+test.runIf(canMount)("a request that a full disk keeps from being written as a signal ends the process is told of there", async (context) => {
+  const folder = await mounted("size=24m");
+  if (folder === undefined) return context.skip("no file system can be mounted here");
+  const program = `
+    import { writeFileSync } from "node:fs";
+    import { open } from "runlog";
+    const store = await open(${JSON.stringify(join(folder, "store"))});
+    const { chatId } = await store.chats.create({ assistantId: "a" });
+    globalThis.request = await store.chats.beginRequest(chatId, { assistantId: "a", message: { type: "text", props: { content: "?" } } });
+    await request.send({ role: "assistant", type: "text", props: { content: "x".repeat(5 << 20) } });
+    try { writeFileSync(${JSON.stringify(join(folder, "ballast"))}, new Uint8Array(32 << 20)); } catch {}
+    process.kill(process.pid, "SIGTERM");
+    setTimeout(() => {}, 60_000);
+  `;
+  const cwd = fileURLToPath(new URL("../..", import.meta.url));
+  const { status, stderr } = spawnSync(process.execPath, ["--input-type=module", "--eval", program], { cwd, encoding: "utf8", timeout: 50_000 });
+  expect(stderr).toMatch(/^runlog: as a signal ended the process, 1 of its requests could not be written: .+\n$/);
+  expect(status).toBe(143);
 });
 
 test.runIf(canMount)("a file system that is read-only is told, and read", async (context) => {
