@@ -6,11 +6,12 @@
 mod traces;
 
 use std::{
-    future::ready,
+    future::{poll_fn, ready},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
+    task::{Context, Poll},
 };
 
 use pollster::block_on;
@@ -32,6 +33,8 @@ const SECRET: &str = "correct-horse-battery-staple";
 /// Does something before the next batch is committed, and refuses batches while there is no room, and looks while there is damage.
 struct Hooked {
     inner: Arc<dyn Backend>,
+    /// Whether it answers later than it is asked, as a backend elsewhere.
+    is_slow: AtomicBool,
     is_damaged: AtomicBool,
     before: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     is_full: AtomicBool,
@@ -60,7 +63,26 @@ impl Decorator for Hooked {
                 "a record is lost",
             ))));
         }
+        if self.is_slow.load(Ordering::SeqCst) {
+            return Box::pin(async move {
+                poll_fn(asked_twice()).await;
+                self.inner.stream(stream).await
+            });
+        }
         self.inner.stream(stream)
+    }
+}
+
+/// Ready when it is polled again.
+fn asked_twice() -> impl FnMut(&mut Context<'_>) -> Poll<()> {
+    let mut was_asked = false;
+    move |context| {
+        if was_asked {
+            return Poll::Ready(());
+        }
+        was_asked = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 
@@ -77,6 +99,7 @@ impl Place {
             before: Mutex::new(None),
             is_full: AtomicBool::new(false),
             is_damaged: AtomicBool::new(false),
+            is_slow: AtomicBool::new(false),
         });
         Self { store, hooked }
     }
@@ -126,9 +149,10 @@ fn named_message(id: &str, text: &str) -> ChatMessage {
 
 #[test]
 fn what_is_redacted_meanwhile_is_not_written_again() {
-    for is_flushing in [false, true] {
+    for (is_flushing, is_slow) in [(false, false), (true, false), (false, true), (true, true)] {
         let place = Place::new();
         let mut request = place.begun();
+        place.hooked.is_slow.store(is_slow, Ordering::SeqCst);
         request.append("m", SECRET).unwrap();
         if is_flushing {
             request.start_flush().unwrap();
@@ -137,16 +161,20 @@ fn what_is_redacted_meanwhile_is_not_written_again() {
             store.chats().redact_message("m", "asked to").unwrap();
         });
         drop(request);
-        assert!(!tells(&place.store, SECRET), "flushing: {is_flushing}");
+        assert!(
+            !tells(&place.store, SECRET),
+            "flushing: {is_flushing}, slow: {is_slow}"
+        );
         assert_eq!(place.status(), RequestStatus::Interrupted);
     }
 }
 
 #[test]
 fn what_others_change_of_a_message_meanwhile_stays() {
-    for is_flushing in [false, true] {
+    for (is_flushing, is_slow) in [(false, false), (true, false), (false, true), (true, true)] {
         let place = Place::new();
         let mut request = place.begun();
+        place.hooked.is_slow.store(is_slow, Ordering::SeqCst);
         request.append("m", ", twice").unwrap();
         if is_flushing {
             request.start_flush().unwrap();
@@ -158,7 +186,11 @@ fn what_others_change_of_a_message_meanwhile_stays() {
         });
         drop(request);
         let said = r#"{"content":"Once, twice","rating":5}"#;
-        assert_eq!(place.texts()[1], said, "flushing: {is_flushing}");
+        assert_eq!(
+            place.texts()[1],
+            said,
+            "flushing: {is_flushing}, slow: {is_slow}"
+        );
     }
 }
 

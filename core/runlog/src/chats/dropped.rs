@@ -8,7 +8,7 @@ use std::{
 
 use futures_util::FutureExt;
 use runlog_engine::Wait;
-use runlog_log::{Batch, Expected};
+use runlog_log::{Batch, Expected, Sequence};
 use runlog_model::{ChatEvent, ChatIdOf, SessionId};
 
 use super::{
@@ -23,7 +23,9 @@ use super::{
 use crate::{Error, ErrorKind, Result, Store, backend::Backend, kernel::chats::Reserved};
 
 /// How often a drop looks at a chat at which others are at work.
-const LOOKS_MAX: u32 = 10_000;
+const LOOKS_MAX: u32 = 1_000;
+/// How often of these it doesn't wait for what it looks at.
+const GLANCES: u32 = 100;
 
 impl Drop for RequestBuffer {
     fn drop(&mut self) {
@@ -76,7 +78,7 @@ impl RequestBuffer {
                 given_ids: self.draft.given_ids().to_vec(),
                 beside: self.draft.beside(wholes),
             };
-            writing.write(&self.key, &part, is_placed)
+            writing.twice(|it| it.write(&self.key, &part, is_placed))
         });
         // What is written once more, for those who search, is no reason not to end.
         let is_full = |written: &Result<()>| matches!(written, Err(error) if error.kind() == ErrorKind::StorageFull);
@@ -106,8 +108,8 @@ impl<'a> Writing<'a> {
         }
     }
 
-    /// Does a write, and does it again if it fails: what comes later, such as steps that are saved as differences, is nothing without it.
-    /// Its key keeps it from being written twice.
+    /// Does a write, and does it again if it fails: nobody else will, and what comes later, such as steps that are saved as differences, is
+    /// nothing without it. Its key keeps it from being written twice.
     fn twice(&mut self, mut write: impl FnMut(&mut Self) -> Result<()>) -> Result<()> {
         write(self).or_else(|_| write(self))
     }
@@ -160,16 +162,21 @@ impl<'a> Writing<'a> {
         events: &[ChatEvent],
         beside: &Beside,
     ) -> Result<()> {
-        for _ in 0..LOOKS_MAX {
-            let look = async {
-                let free = ids.unwrap_or_default();
-                let (last, after) = place_of(self.store, self.session, free, events).await?;
-                let events = beside.adjust(self.store, self.session, events.to_vec());
-                Ok::<_, Error>((last, after, events.await?))
-            };
-            let Some(looked) = look.now_or_never() else {
-                std::thread::yield_now();
-                continue;
+        let mut own = None;
+        for look in 0..LOOKS_MAX {
+            let glance = self.look(self.store, ids, events, beside).now_or_never();
+            let looked = match glance {
+                Some(looked) => looked,
+                None if look < GLANCES => {
+                    std::thread::yield_now();
+                    continue;
+                }
+                // What isn't there at once may be held by somebody who waits for this thread, but not in a store of its own: there only the
+                // backend is waited for, as for the write.
+                None => {
+                    let own = own.get_or_insert_with(|| Store::with_backend(self.backend.clone()));
+                    wait_for(self.look(own, ids, events, beside))
+                }
             };
             let (last, after, events) = looked?;
             if events.is_empty() {
@@ -190,13 +197,27 @@ impl<'a> Writing<'a> {
         ))
     }
 
+    /// The last sequence of the chat, that of its last message where the events have to know it, and the events as the chat is now.
+    async fn look(
+        &self,
+        store: &Store,
+        ids: Option<&[String]>,
+        events: &[ChatEvent],
+        beside: &Beside,
+    ) -> Result<(Sequence, Option<u64>, Vec<ChatEvent>)> {
+        let ids = ids.unwrap_or_default();
+        let (last, after) = place_of(store, self.session, ids, events).await?;
+        let events = beside.adjust(store, self.session, events.to_vec());
+        Ok((last, after, events.await?))
+    }
+
     fn prepare(&self, events: Vec<ChatEvent>, after: Option<u64>) -> Result<Prepared> {
         Prepared::new(self.session, events, after, self.backend.now_ms())
     }
 
     fn commit(&self, key: &[u8; 16], prepared: &Prepared, expected: Expected) -> Result<()> {
         let batch = Batch::new(prepared.ops(expected)).with_key(key);
-        wait_for(&*self.backend, batch)?;
+        wait_for(self.backend.commit(batch))?;
         self.store.chat_cache().forget_tail_of(self.session);
         Ok(())
     }
@@ -257,22 +278,20 @@ impl<'a> Ids<'a> {
     }
 }
 
-/// Commits synchronously, without yielding. A backend in this process is ready at the first poll.
-fn wait_for(backend: &dyn Backend, batch: Batch<'_>) -> Result<()> {
-    let mut commit = pin!(backend.commit(batch));
-    if let Poll::Ready(done) = commit
-        .as_mut()
-        .poll(&mut Context::from_waker(Waker::noop()))
-    {
-        return done.map(drop);
+/// Waits for a backend, without yielding. One in this process is ready at the first poll.
+fn wait_for<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    let mut work = pin!(work);
+    if let Poll::Ready(done) = work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        return done;
     }
     #[cfg(not(target_family = "wasm"))]
     {
-        pollster::block_on(commit).map(drop)
+        pollster::block_on(work)
     }
     #[cfg(target_family = "wasm")]
     {
-        Err(Error::invalid(
+        Err(Error::new(
+            ErrorKind::Conflict,
             "a thread can't be blocked here; end the request with finish",
         ))
     }
