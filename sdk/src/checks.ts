@@ -74,15 +74,16 @@ export function readable<T>(what: string, read: () => T): T {
   }
 }
 
-/** Refuses an object that has getters from its class, which JSON leaves out. @internal */
+/** Refuses an object that has getters from its class, or fields from its prototype, which JSON leaves out. @internal */
 export function refuseGetters(value: object, what: string): void {
   for (let of = Object.getPrototypeOf(value) as object | null; of !== null; ) {
     const above = Object.getPrototypeOf(of) as object | null;
     // What every object has, also those of another realm.
     if (above === null) return;
-    const found = Object.entries(Object.getOwnPropertyDescriptors(of)).find(([, { get }]) => get !== undefined);
+    const isField = ({ get, enumerable, value }: PropertyDescriptor) => get !== undefined || (enumerable === true && typeof value !== "function");
+    const found = Object.entries(Object.getOwnPropertyDescriptors(of)).find(([, descriptor]) => isField(descriptor));
     if (found !== undefined) {
-      throw invalid(`${what} has \`${found[0]}\` from its class, where it isn't looked for; give an object with the fields themselves`);
+      throw invalid(`${what} has \`${found[0]}\` from its ${found[1].get === undefined ? "prototype" : "class"}, where it isn't looked for; give an object with the fields themselves`);
     }
     of = above;
   }

@@ -1,7 +1,7 @@
 import addon from "runlog-native";
 
 import { type Binding, Channel, type Part } from "./binding.js";
-import { soon } from "./turns.js";
+import { isTimeMadeUp, soon } from "./turns.js";
 
 /** An application may have this package twice, as ES modules and as CommonJS; the addon it has once for each thread. */
 const CHANNEL = Symbol.for("runlog.channel");
@@ -51,11 +51,7 @@ function inTurns(poll: () => void): () => void {
 function nodeBinding(): Binding {
   let listener: (parts: Part[]) => void = () => {};
   addon.start(inTurns(() => listener(addon.poll())));
-  // The addon doesn't keep the process alive; a port to which nothing comes does, while there is something to wait for. A timer would be
-  // made up where a test makes up the time.
-  const alive = new MessageChannel();
-  alive.port1.on("message", () => {});
-  alive.port1.unref();
+  const alive = keeper();
   return {
     call: addon.call,
     append: addon.append,
@@ -68,8 +64,21 @@ function nodeBinding(): Binding {
     // A fault in the addon is caught for each call.
     onEnded() {},
     keepAlive(on) {
-      if (on) alive.port1.ref();
-      else alive.port1.unref();
+      if (on) alive.ref();
+      else alive.unref();
     },
   };
+}
+
+/** What keeps the process alive while there is something to wait for, which the addon doesn't: a timer that never fires. */
+function keeper(): { ref(): unknown; unref(): unknown } {
+  const { port1, port2 } = new MessageChannel();
+  // One that is made up keeps nothing: then it is a port to which nothing comes, and which is open as long as somebody has the other one.
+  if (isTimeMadeUp() && typeof port1.on === "function") {
+    port1.on("message", () => {});
+    port1.unref();
+    return { ref: () => port1.ref(), unref: () => (void port2, port1.unref()) };
+  }
+  port1.close();
+  return setInterval(() => {}, 2 ** 31 - 1).unref();
 }

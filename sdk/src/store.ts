@@ -80,6 +80,7 @@ export class Store extends StoreSessions implements AsyncDisposable {
   readonly #owns: boolean;
   /** Ends what waits for others than the store. */
   readonly #closing = new AbortController();
+  #closed: Promise<void> | undefined;
   /** Lets go of the place that it was opened in. */
   readonly #onClosed: () => void;
   /** Orchestrators of this store; some may be collected already. */
@@ -445,7 +446,7 @@ export class Store extends StoreSessions implements AsyncDisposable {
   /**
    * Waits for the writes of this thread that were called before, flushes, saves what makes the next opening fast, and lets
    * another process write. Later calls are refused with `closed`, those of other threads too, even while it waits; closing
-   * twice does nothing. Whoever waits for an agent's run gets an error that it is
+   * twice waits for the same. Whoever waits for an agent's run gets an error that it is
    * `closed`, and the signals of agents at work are aborted. In a thread that was given the store it only lets go of it.
    *
    * @throws {@link RunlogError} `io` when the file system refuses; what was acknowledged is safe all the same. `storage_full` and the
@@ -453,7 +454,12 @@ export class Store extends StoreSessions implements AsyncDisposable {
    * store is closed in each case.
    */
   async close(): Promise<void> {
-    if (!this.#handle.isOpen) return;
+    if (this.#handle.isOpen) this.#closed = this.#close();
+    // Whoever closes it again waits for the same.
+    await this.#closed;
+  }
+
+  async #close(): Promise<void> {
     this.#handle.endAll();
     const closing = this.#handle.call("close");
     this.#handle.release();

@@ -25,7 +25,12 @@ export function soon(call: () => void): void {
   chosen?.(call);
 }
 
-/** Whether it is the platform's: one that makes up the time may have been there before. Node's is told by what it returns. */
+/** Whether somebody who makes up the time was here before, such as a test's set-up. @internal */
+export function isTimeMadeUp(): boolean {
+  return setImmediate !== undefined && !isOwn(setImmediate);
+}
+
+/** Whether it is the platform's: Node's is told by what it returns. */
 function isOwn(setImmediate: Soon): boolean {
   if (process?.versions?.node === undefined) return true;
   const made = setImmediate(() => {});

@@ -16,7 +16,7 @@ use serde::Serialize;
 use tokio::sync::Mutex;
 
 use crate::{
-    Failure, Host, Result,
+    Failure, Result,
     answers::{IntoReply, Made, Typed, change, known, write_to},
     arguments::Input,
     calls::calls,
@@ -32,7 +32,6 @@ use crate::{
 /// An active request. Its messages and steps are in memory until its exit writes them.
 pub(crate) struct RequestObject {
     of: Rc<StoreObject>,
-    host: Host,
     /// `None` while its exit is being written, and afterwards.
     request: RefCell<Option<RequestBuffer>>,
     /// Whether its exit was called: it takes nothing any more, though the exit may wait for its turn.
@@ -66,7 +65,6 @@ impl RequestObject {
         let place = place(&request);
         let object = Rc::new(Self {
             of,
-            host: scope.host.clone(),
             request: RefCell::new(Some(request)),
             is_ending: Cell::new(false),
             turn: Mutex::new(()),
@@ -271,7 +269,7 @@ impl Drop for RequestObject {
     fn drop(&mut self) {
         // A request that was never ended is written as interrupted, which waits for the storage.
         if let Some(request) = self.request.take() {
-            (self.host.offload)(Box::new(move || drop(request)));
+            self.of.leave(move || drop(request));
         }
     }
 }

@@ -12,6 +12,8 @@ use std::{
     },
 };
 
+use tokio::sync::oneshot::{self, error::TryRecvError};
+
 use runlog::{Store, backend::Backend, log::CompactProgress, retention::RetainProgress};
 
 use crate::{
@@ -51,6 +53,8 @@ pub(crate) struct StoreObject {
     owns: bool,
     /// Objects that were begun on it, and are written when they end.
     unfinished: RefCell<Vec<Weak<dyn Unfinished>>>,
+    /// Those that nobody held any more, and that are being written.
+    leaving: RefCell<Vec<oneshot::Receiver<()>>>,
     pub(crate) compactions: Watch<CompactProgress>,
     pub(crate) retentions: Watch<RetainProgress>,
 }
@@ -64,6 +68,7 @@ impl StoreObject {
             token: Cell::new(None),
             owns,
             unfinished: RefCell::default(),
+            leaving: RefCell::default(),
             compactions: Watch::default(),
             retentions: Watch::default(),
         }
@@ -168,6 +173,19 @@ impl StoreObject {
         unfinished.push(Rc::downgrade(begun));
     }
 
+    /// Writes something that nobody holds any more, which waits for the storage; closing waits for that.
+    pub(crate) fn leave(&self, write: impl FnOnce() + Send + 'static) {
+        let (send, receive) = oneshot::channel();
+        (self.host.offload)(Box::new(move || {
+            write();
+            // An error means that nobody waits.
+            let _ = send.send(());
+        }));
+        let mut leaving = self.leaving.borrow_mut();
+        leaving.retain_mut(|it| it.try_recv() == Err(TryRecvError::Empty));
+        leaving.push(receive);
+    }
+
     /// An error if the store was closed.
     pub(crate) fn check(&self) -> Result<()> {
         self.shared().map(drop)
@@ -192,20 +210,23 @@ impl StoreObject {
             }
             // What was being begun when it was called.
             let late = self.leave_unfinished();
+            // In this thread: where it ends meanwhile, those that are left are dropped, and so written, before the process goes on to end.
+            let mut left = Ok(());
+            for request in open.into_iter().chain(late) {
+                left = left.and(request.await);
+            }
+            for leaving in self.leaving.take() {
+                let _ = leaving.await;
+            }
             let closing = async move {
-                let mut left = Ok(());
-                for request in open.into_iter().chain(late) {
-                    left = left.and(request.await);
+                if owns {
+                    shared.store.close().await?;
                 }
-                let closed = match owns {
-                    true => shared.store.close().await.map_err(Failure::from),
-                    false => Ok(()),
-                };
-                // That something wasn't written is said first: nobody else tells of it.
-                left.and(closed)?;
                 ().into_reply()
             };
-            self.reads().run(Box::pin(closing)).await
+            let closed = self.reads().run(Box::pin(closing)).await;
+            // That something wasn't written is said first: nobody else tells of it.
+            left.and(closed)
         };
         Ok(Answer {
             lane: Lane::AfterWrites,

@@ -165,6 +165,8 @@ describe.each(places)("lists $name", ({ fresh }) => {
     const made: string[] = [];
     for (let at = 0; at < 5; at++) made.unshift((await chats.create({ assistantId: "a" })).chatId);
     const oldest = made.at(-1) as string;
+    // In the millisecond in which the others were made it would be among them.
+    await new Promise((resolve) => setTimeout(resolve, 5));
     const read = async (order?: "created") => {
       const ids: string[] = [];
       for await (const { chatId } of chats.list({ order, pageSize: 2 })) {

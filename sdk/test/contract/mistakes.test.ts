@@ -51,7 +51,8 @@ describe.each(places)("mistakes $name", ({ fresh }) => {
     const store = await fresh();
     let refused: Promise<Error> | undefined;
     const ended = await ends(store, async (context) => {
-      // The one below runs this function, too, and may do so until the store is closed.
+      // The one below runs this function, too, and may do so until the store is closed. It doesn't end before the one above has.
+      if (refused !== undefined) await new Promise((resolve) => context.signal.addEventListener("abort", resolve));
       refused ??= failure(context.spawnAgents([{ agentName: "a", task: "below" }]), "wrong_status");
       return "early";
     });

@@ -136,6 +136,22 @@ describe("a request that is open", () => {
   });
 });
 
+test.each([
+  ["twice", 0],
+  ["exit", 0],
+  ["signal", 143],
+  ["throw", 1],
+  ["collected", 0],
+] as const)("requests that are open when a store is closed are written, though the process ends meanwhile: %s", async (how, code) => {
+  const path = await freshFolder();
+  const ended = await run("closing.mjs", [path, how], { node: ["--expose-gc"] });
+  expect(ended.signal === "SIGTERM" ? 143 : ended.code).toBe(code);
+  const store = await open(path);
+  expect(await store.chats.countMessages("c", { role: "assistant" })).toBe(20);
+  expect((await store.chats.getRequests("c")).map((request) => request.status)).toEqual(Array(20).fill("interrupted"));
+  await store.close();
+});
+
 test.each(["timers before", "timers after", "clock before", "clock after"])("a program that makes up the time has its turns: %s it loads the package", async (how) => {
   const ended = await run("faked.mjs", [await freshFolder(), how], { node: ["--no-warnings"], seconds: 20 });
   expect(ended).toMatchObject({ code: 0, stderr: "", stdout: "over\n" });

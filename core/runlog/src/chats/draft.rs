@@ -125,10 +125,9 @@ impl RequestDraft {
     pub fn send(&mut self, mut message: ChatMessage) -> Result<String> {
         check_chat("message", &message.chat_id, self.chat_id())?;
         message.check_new()?;
-        if message.message_id.is_empty() {
+        let is_given = !message.message_id.is_empty();
+        if !is_given {
             message.message_id = self.backend.new_id().to_string();
-        } else {
-            self.given_ids.push(message.message_id.clone());
         }
         let id = message.message_id.clone();
         if self.message_indexes.contains_key(&id) {
@@ -152,6 +151,7 @@ impl RequestDraft {
         message.updated_at_ms = time::or(message.updated_at_ms, message.created_at_ms);
         let bytes = message_bytes(&message);
         check_size(bytes)?;
+        self.given_ids.extend(is_given.then(|| id.clone()));
         self.message_indexes.insert(id.clone(), self.messages.len());
         self.messages.push(BufferedMessage::new(message, bytes));
         Ok(id)

@@ -1,0 +1,33 @@
+// A program that ends while its store is being closed, with requests that are open.
+import { setTimeout } from "node:timers/promises";
+import { open } from "runlog";
+
+const [path, how] = process.argv.slice(2);
+const store = await open(path);
+await store.chats.create({ chatId: "c", assistantId: "a" });
+globalThis.requests = [];
+for (let at = 0; at < 20; at++) {
+  const request = await store.chats.beginRequest("c", { assistantId: "a", message: { type: "text", props: { content: "?" } } });
+  await request.send({ role: "assistant", type: "text", props: { content: "half" } });
+  globalThis.requests.push(request);
+}
+const stop = () => store.close().then(() => process.exit(0));
+if (how === "twice") await Promise.all([stop(), stop()]);
+if (how === "exit") {
+  void store.close();
+  process.exit(0);
+}
+if (how === "signal") {
+  void store.close();
+  process.kill(process.pid, "SIGTERM");
+}
+if (how === "throw") {
+  void store.close();
+  throw new Error("elsewhere");
+}
+if (how === "collected") {
+  globalThis.requests = undefined;
+  globalThis.gc();
+  await setTimeout(0);
+  await store.close();
+}
