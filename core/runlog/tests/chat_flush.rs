@@ -20,6 +20,7 @@ both! {
     a_request_larger_than_a_batch_is_written_in_parts
     a_request_that_is_cut_off_between_its_parts_is_resumed
     a_given_id_that_is_taken_by_now_is_refused_and_nothing_is_lost
+    a_message_that_was_refused_has_no_id_to_be_taken
     an_id_that_another_chat_has_is_refused_when_it_is_sent
     a_request_is_finished_when_another_chat_has_its_id_by_now
     what_is_behind_a_given_sequence_keeps_its_own
@@ -424,4 +425,20 @@ fn what_is_behind_a_given_sequence_keeps_its_own(store: &Store) {
 
 fn answer_of_user() -> ChatMessage {
     ChatMessage::text(ChatRole::User, "again")
+}
+
+fn a_message_that_was_refused_has_no_id_to_be_taken(store: &Store) {
+    let mut request = begin(store);
+    let chat = request.chat_id().to_owned();
+    let named = |text: &str| ChatMessage {
+        message_id: "m".into(),
+        ..ChatMessage::text(ChatRole::Assistant, text)
+    };
+    let refused = request.send(named(&"x".repeat(17 << 20))).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::TooLarge);
+    store
+        .chats()
+        .save_messages(&chat, vec![named("short")])
+        .unwrap();
+    request.finish(RequestEnd::Completed).unwrap();
 }

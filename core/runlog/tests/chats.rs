@@ -382,6 +382,10 @@ fn owner_fields_are_kept_and_filter(store: &blocking::Store) {
                 .starts_with(&format!("`{owner}` is empty"))
         );
     }
+    for nobodys in [r#"{"team_id":""}"#, r#"{"tenant_id":""}"#] {
+        let refused = kind(store.chats().update_chat("c", &updates(nobodys)));
+        assert_eq!(refused, ErrorKind::InvalidInput, "{nobodys}");
+    }
     let none = || Some(String::new());
     let visible = ChatFilter {
         visible_to: none(),

@@ -285,6 +285,25 @@ impl Chat {
             CHAT_OWNER_CHARS_MAX,
         )?;
         given_time("the chat's created_at", self.created_at_ms)?;
+        self.check_owners()?;
+        // Lists and erasures look for it by that name: kept as a field of the caller's own, the chat would be nobody's.
+        if let Some(name) = self
+            .extra
+            .keys()
+            .find(|name| extra::is_alike(name, "user_id"))
+        {
+            return Err(Error::invalid(format!(
+                "{name:?} is what chats are listed by; whose a new chat is, is said by `created_by`"
+            )));
+        }
+        self.check()
+    }
+
+    /// Checks whose it is, where a caller says so.
+    ///
+    /// # Errors
+    /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an empty id.
+    pub fn check_owners(&self) -> Result<()> {
         // All whose id is missing would have one chat in common, and none could be erased by its user.
         for (name, owner) in [
             ("created_by", &self.created_by),
@@ -297,17 +316,7 @@ impl Chat {
                 )));
             }
         }
-        // Lists and erasures look for it by that name: kept as a field of the caller's own, the chat would be nobody's.
-        if let Some(name) = self
-            .extra
-            .keys()
-            .find(|name| extra::is_alike(name, "user_id"))
-        {
-            return Err(Error::invalid(format!(
-                "{name:?} is what chats are listed by; whose a new chat is, is said by `created_by`"
-            )));
-        }
-        self.check()
+        Ok(())
     }
 }
 

@@ -140,6 +140,12 @@ impl Chats {
                 if updates.get("assistant_id").is_some() {
                     chat.check_new()?;
                 }
+                if ["team_id", "tenant_id"]
+                    .iter()
+                    .any(|name| updates.get(name).is_some())
+                {
+                    chat.check_owners()?;
+                }
                 chat.write_to(&mut changed);
                 changed.check()?;
                 let events = CatalogEvent::of_chat_updates(&changed, at_ms, updates);
