@@ -3,6 +3,9 @@ import addon from "runlog-native";
 import { type Binding, Channel, type Part } from "./binding.js";
 import { isTimeMadeUp, soon } from "./turns.js";
 
+// Kept from the beginning: what a test that makes up the time puts in its place keeps no process alive.
+const { setInterval } = globalThis;
+
 /** An application may have this package twice, as ES modules and as CommonJS; the addon it has once for each thread. */
 const CHANNEL = Symbol.for("runlog.channel");
 
@@ -72,13 +75,13 @@ function nodeBinding(): Binding {
 
 /** What keeps the process alive while there is something to wait for, which the addon doesn't: a timer that never fires. */
 function keeper(): { ref(): unknown; unref(): unknown } {
+  const timer = setInterval(() => {}, 2 ** 31 - 1);
+  timer.unref();
+  if (!isTimeMadeUp()) return timer;
+  // One that is made up keeps nothing. A port to which nothing comes does, as long as somebody has the other one; not every platform's.
   const { port1, port2 } = new MessageChannel();
-  // One that is made up keeps nothing: then it is a port to which nothing comes, and which is open as long as somebody has the other one.
-  if (isTimeMadeUp() && typeof port1.on === "function") {
-    port1.on("message", () => {});
-    port1.unref();
-    return { ref: () => port1.ref(), unref: () => (void port2, port1.unref()) };
-  }
-  port1.close();
-  return setInterval(() => {}, 2 ** 31 - 1).unref();
+  if (typeof port1.on !== "function") return timer;
+  port1.on("message", () => {});
+  port1.unref();
+  return { ref: () => port1.ref(), unref: () => (void port2, port1.unref()) };
 }

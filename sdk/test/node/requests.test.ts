@@ -152,7 +152,7 @@ test.each([
   await store.close();
 });
 
-test.each(["timers before", "timers after", "clock before", "clock after"])("a program that makes up the time has its turns: %s it loads the package", async (how) => {
+test.each(["timers before", "timers between", "timers after", "clock before", "clock after"])("a program that makes up the time has its turns: %s it loads the package", async (how) => {
   const ended = await run("faked.mjs", [await freshFolder(), how], { node: ["--no-warnings"], seconds: 20 });
   expect(ended).toMatchObject({ code: 0, stderr: "", stdout: "over\n" });
 });

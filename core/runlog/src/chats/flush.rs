@@ -25,8 +25,6 @@ pub(super) struct Part {
     pub(super) prepared: Prepared,
     /// Events for which the chat has to be looked at: their place in it, or the messages that they change.
     pub(super) looked_up: Option<parts::Part>,
-    /// Whether their place is looked up.
-    pub(super) is_placed: bool,
     pub(super) key: [u8; 16],
     /// The fresh ids of its messages whose own were taken when it was to be written.
     pub(super) new_ids: Mutex<NewIds>,
@@ -142,7 +140,6 @@ impl RequestFlush {
                 given_ids,
                 beside: of.beside.clone(),
             }),
-            is_placed: part.is_placed,
             key: part.key,
             new_ids: Mutex::default(),
             saved_at: OnceLock::new(),

@@ -248,7 +248,6 @@ impl RequestBuffer {
                 session: self.session,
                 prepared,
                 looked_up: (is_placed || have_changes(&part.events)).then_some(part),
-                is_placed,
                 store,
                 new_ids: Mutex::default(),
                 saved_at: OnceLock::new(),

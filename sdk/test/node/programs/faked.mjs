@@ -7,6 +7,7 @@ const stopped = () => (performance.now = () => 0);
 if (how === "timers before") mock.timers.enable();
 if (how === "clock before") stopped();
 const { open } = await import("runlog");
+if (how === "timers between") mock.timers.enable();
 const store = await open(path);
 if (how === "timers after") mock.timers.enable();
 if (how === "clock after") stopped();
