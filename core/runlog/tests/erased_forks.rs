@@ -431,7 +431,9 @@ fn the_space_of_a_request_goes_from_the_forks_that_went_on_with_it() {
         let asked = ChatMessage::text(ChatRole::User, "Oslo?");
         let request = chats.begin_request("trip", NewRequest::new("travel"), asked);
         let mut request = request.unwrap();
-        request.space_mut().set("pin", RawJson::string("4711"));
+        request
+            .space_mut()
+            .set("pin", RawJson::string("only ann knows it"));
         request
             .start_step(StepType::Llm, RawJson::parse("{}").unwrap())
             .unwrap();
@@ -444,7 +446,7 @@ fn the_space_of_a_request_goes_from_the_forks_that_went_on_with_it() {
         // A request of bob's own is none of this.
         let own = interrupted(&store, "of bob");
         if is_step_gone {
-            let query = TextQuery::new("4711").unwrap();
+            let query = TextQuery::new("only ann knows it").unwrap();
             let found = store.search(&query, Position(1)).unwrap().found;
             let positions = vec![found[0].0];
             erase(
@@ -458,7 +460,7 @@ fn the_space_of_a_request_goes_from_the_forks_that_went_on_with_it() {
         erase(&store, of_users(&[user]));
         let what = format!("erased: {user}");
         let gone: &[&str] = match user {
-            "ann" => &["4711", "bus of", "train of"],
+            "ann" => &["only ann knows it", "bus of", "train of"],
             _ => &["bus of", "train of"],
         };
         for text in gone {
@@ -467,7 +469,7 @@ fn the_space_of_a_request_goes_from_the_forks_that_went_on_with_it() {
                 "{what}: {text}"
             );
         }
-        assert_eq!(tells(&store, "4711"), user == "bob", "{what}");
+        assert_eq!(tells(&store, "only ann knows it"), user == "bob", "{what}");
         assert!(tells(&store, "said in of eve"), "{what}");
         let mut left = listed(&store);
         left.retain(|(_, request)| *request != own);

@@ -245,7 +245,7 @@ waiting! {
     /// let erased = store.erase(&what)?;
     /// // The message, and the title.
     /// assert!(erased.is_gone && erased.records == 2);
-    /// assert!(!context.get_messages()?[0].json.as_str().contains("1234"));
+    /// assert!(!context.get_messages()?[0].json.as_str().contains("My PIN"));
     /// # Ok::<(), runlog::Error>(())
     /// ```
     fn erase(&self, what: &Erase) -> Result<Erased>;
