@@ -23,7 +23,7 @@ interface Shared {
   readonly open: Set<WeakRef<object>>;
   /** What writes each. */
   readonly closes: WeakMap<object, { entry: WeakRef<object>; close: () => Promise<void> }>;
-  /** Those that are being begun. */
+  /** Those that are being begun, and the stores that are being closed. */
   readonly beginning: Set<Promise<unknown>>;
   /** Whether a signal ends the process. */
   isExiting: boolean;
@@ -71,6 +71,21 @@ export async function beginning<T>(begin: () => Promise<T>): Promise<T> {
     return request;
   } finally {
     shared.beginning.delete(begun);
+    forgetWhereIdle();
+  }
+}
+
+/**
+ * Waits for the closing of a store: it writes the requests that are open, which aren't listed any more, so a signal waits for it too.
+ * @internal
+ */
+export async function finishing<T>(reply: T | Promise<T>): Promise<T> {
+  const closing = Promise.resolve(reply);
+  shared.beginning.add(closing);
+  try {
+    return await closing;
+  } finally {
+    shared.beginning.delete(closing);
     forgetWhereIdle();
   }
 }

@@ -13,6 +13,7 @@ import { Chats } from "./chats.js";
 import { checkFunction, checkLimit, checkText, fieldsOf, objectOf, optionsOf } from "./checks.js";
 import { Context, Contexts } from "./context.js";
 import { withKnownFields } from "./error.js";
+import { finishing } from "./exits.js";
 import { Flows } from "./flows.js";
 import { follow } from "./follow.js";
 import { Handle } from "./handle.js";
@@ -461,7 +462,7 @@ export class Store extends StoreSessions implements AsyncDisposable {
 
   async #close(): Promise<void> {
     this.#handle.endAll();
-    const closing = this.#handle.call("close");
+    const closing = finishing(this.#handle.call("close"));
     this.#handle.release();
     this.#closing.abort();
     for (const weak of this.#orchestrators) await weak.deref()?.close();

@@ -141,6 +141,7 @@ test.each([
   ["exit", 0],
   ["signal", 143],
   ["throw", 1],
+  ["refused", 143],
   ["collected", 0],
 ] as const)("requests that are open when a store is closed are written, though the process ends meanwhile: %s", async (how, code) => {
   const path = await freshFolder();

@@ -21,6 +21,12 @@ if (how === "signal") {
   void store.close();
   process.kill(process.pid, "SIGTERM");
 }
+if (how === "refused") {
+  // Their own ends are refused, so that none is under way but that of the store.
+  void store.close();
+  await Promise.allSettled(globalThis.requests.map((request) => request.close()));
+  process.kill(process.pid, "SIGTERM");
+}
 if (how === "throw") {
   void store.close();
   throw new Error("elsewhere");
