@@ -23,8 +23,10 @@ interface Shared {
   readonly open: Set<WeakRef<object>>;
   /** What writes each. */
   readonly closes: WeakMap<object, { entry: WeakRef<object>; close: () => Promise<void> }>;
-  /** Those that are being begun, and the stores that are being closed. */
+  /** Those that are being begun. */
   readonly beginning: Set<Promise<unknown>>;
+  /** The stores that are being closed: that writes the requests which were open. */
+  readonly closing: Set<Promise<unknown>>;
   /** Whether a signal ends the process. */
   isExiting: boolean;
   /** What listens to signals, where something does. */
@@ -40,6 +42,7 @@ const shared = ((globalThis as { [SHARED]?: Shared })[SHARED] ??= {
   open: new Set(),
   closes: new WeakMap(),
   beginning: new Set(),
+  closing: new Set(),
   isExiting: false,
   listener: undefined,
   idleSince: 0,
@@ -75,17 +78,13 @@ export async function beginning<T>(begin: () => Promise<T>): Promise<T> {
   }
 }
 
-/**
- * Waits for the closing of a store: it writes the requests that are open, which aren't listed any more, so a signal waits for it too.
- * @internal
- */
-export async function finishing<T>(reply: T | Promise<T>): Promise<T> {
-  const closing = Promise.resolve(reply);
-  shared.beginning.add(closing);
+/** Closes a store, which a signal waits for: the requests that this writes refuse calls by then, and so aren't `open` any more. @internal */
+export async function closing(work: Promise<void>): Promise<void> {
+  shared.closing.add(work);
   try {
-    return await closing;
+    await work;
   } finally {
-    shared.beginning.delete(closing);
+    shared.closing.delete(work);
     forgetWhereIdle();
   }
 }
@@ -115,7 +114,7 @@ function listen(): void {
 
 function isIdle(): boolean {
   for (const entry of shared.open) if (entry.deref() === undefined) shared.open.delete(entry);
-  return shared.open.size === 0 && shared.beginning.size === 0;
+  return shared.open.size === 0 && shared.beginning.size === 0 && shared.closing.size === 0;
 }
 
 /** Not at once: a signal that has come, and that Node hasn't handed over yet, would be nobody's, and the process would go on. */
@@ -173,19 +172,31 @@ function onSignal(signal: string, number: number): void {
   void closeAll().then(exit);
 }
 
-/** Writes the requests, also those that are being begun. */
+/** Writes the requests, also those that are being begun, or whose store is being closed. */
 async function closeAll(): Promise<void> {
-  const { open, closes, beginning: begun } = shared;
-  while (open.size > 0 || begun.size > 0) {
+  const { open, closes, beginning: begun, closing: stores } = shared;
+  while (open.size > 0 || begun.size > 0 || stores.size > 0) {
     const requests = [...open].map((entry) => entry.deref());
-    const closing = requests.map((request) => request && closes.get(request)?.close());
+    const written = requests.map((request) => request && closes.get(request)?.close());
     open.clear();
     // Those that are being begun are open then.
     const made = [...begun];
     begun.clear();
-    const [closed] = await Promise.all([Promise.allSettled(closing), Promise.allSettled(made)]);
+    const closed = [...stores];
+    stores.clear();
+    const [lost, unclosed] = await Promise.all([failures(written), failures(closed), Promise.allSettled(made)]);
     // Nobody else is told: the process ends.
-    const lost = closed.flatMap((it) => (it.status === "rejected" ? [messageOf(it.reason)] : []));
-    if (lost.length > 0) host()?.stderr.write(`runlog: as a signal ended the process, ${lost.length} of its requests could not be written: ${lost[0]}\n`);
+    if (lost.length > 0) tell(`${lost.length} of its requests could not be written: ${lost[0]}`);
+    if (unclosed.length > 0) tell(`a store could not be closed: ${unclosed[0]}`);
   }
+}
+
+/** What those that fail say. */
+async function failures(work: readonly unknown[]): Promise<string[]> {
+  const settled = await Promise.allSettled(work);
+  return settled.flatMap((it) => (it.status === "rejected" ? [messageOf(it.reason)] : []));
+}
+
+function tell(what: string): void {
+  host()?.stderr.write(`runlog: as a signal ended the process, ${what}\n`);
 }

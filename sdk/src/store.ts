@@ -13,7 +13,7 @@ import { Chats } from "./chats.js";
 import { checkFunction, checkLimit, checkText, fieldsOf, objectOf, optionsOf } from "./checks.js";
 import { Context, Contexts } from "./context.js";
 import { withKnownFields } from "./error.js";
-import { finishing } from "./exits.js";
+import { closing } from "./exits.js";
 import { Flows } from "./flows.js";
 import { follow } from "./follow.js";
 import { Handle } from "./handle.js";
@@ -462,15 +462,19 @@ export class Store extends StoreSessions implements AsyncDisposable {
 
   async #close(): Promise<void> {
     this.#handle.endAll();
-    const closing = finishing(this.#handle.call("close"));
+    const closed = closing(this.#handle.value("close"));
+    // Whether it failed is said at the end; nobody listens until then.
+    closed.catch(() => {});
     this.#handle.release();
     this.#closing.abort();
     for (const weak of this.#orchestrators) await weak.deref()?.close();
-    const reply = await closing;
-    this.#onClosed();
-    // In a thread that was given the store, it goes on elsewhere.
-    if (this.#owns) for (const weak of this.#orchestrators) weak.deref()?.abandon();
-    check(reply);
+    try {
+      await closed;
+    } finally {
+      this.#onClosed();
+      // In a thread that was given the store, it goes on elsewhere.
+      if (this.#owns) for (const weak of this.#orchestrators) weak.deref()?.abandon();
+    }
   }
 
   /** As {@link close}. */

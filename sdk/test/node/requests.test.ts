@@ -153,6 +153,13 @@ test.each([
   await store.close();
 });
 
+test("a store that can't be closed as a signal ends the process is told of there", async () => {
+  expect(await run("unclosed.mjs", [])).toMatchObject({
+    code: 143,
+    stderr: "runlog: as a signal ended the process, a store could not be closed: the disk is full\n",
+  });
+});
+
 test.each(["timers before", "timers between", "timers after", "clock before", "clock after"])("a program that makes up the time has its turns: %s it loads the package", async (how) => {
   const ended = await run("faked.mjs", [await freshFolder(), how], { node: ["--no-warnings"], seconds: 20 });
   expect(ended).toMatchObject({ code: 0, stderr: "", stdout: "over\n" });
