@@ -27,6 +27,8 @@ interface Shared {
   readonly beginning: Set<Promise<unknown>>;
   /** The stores that are being closed: that writes the requests which were open. */
   readonly closing: Set<Promise<unknown>>;
+  /** Whether one was collected while it listened: the addon writes it then, which may be under way. */
+  someCollected: boolean;
   /** Whether a signal ends the process. */
   isExiting: boolean;
   /** What listens to signals, where something does. */
@@ -43,6 +45,7 @@ const shared = ((globalThis as { [SHARED]?: Shared })[SHARED] ??= {
   closes: new WeakMap(),
   beginning: new Set(),
   closing: new Set(),
+  someCollected: false,
   isExiting: false,
   listener: undefined,
   idleSince: 0,
@@ -113,7 +116,11 @@ function listen(): void {
 }
 
 function isIdle(): boolean {
-  for (const entry of shared.open) if (entry.deref() === undefined) shared.open.delete(entry);
+  for (const entry of shared.open) {
+    if (entry.deref() !== undefined) continue;
+    shared.open.delete(entry);
+    shared.someCollected = true;
+  }
   return shared.open.size === 0 && shared.beginning.size === 0 && shared.closing.size === 0;
 }
 
@@ -141,6 +148,7 @@ function forgetIn(ms: number): void {
 function stopListening(): void {
   const { listener } = shared;
   shared.listener = undefined;
+  shared.someCollected = false;
   if (listener !== undefined) for (const signal of SIGNALS) host()?.off(signal, listener);
 }
 
@@ -159,7 +167,7 @@ function waitingListeners(process: object): number {
 function onSignal(signal: string, number: number): void {
   const process = host();
   if (process === undefined || process.listenerCount(signal) > 1 + waitingListeners(process)) return;
-  if (isIdle()) {
+  if (isIdle() && !shared.someCollected) {
     // It does what it always does.
     stopListening();
     process.kill(process.pid, signal);
@@ -172,7 +180,7 @@ function onSignal(signal: string, number: number): void {
   void closeAll().then(exit);
 }
 
-/** Writes the requests, also those that are being begun, or whose store is being closed. */
+/** Writes the requests, but for those that were collected, which the addon writes at the exit; also those that are being begun, or whose store is being closed. */
 async function closeAll(): Promise<void> {
   const { open, closes, beginning: begun, closing: stores } = shared;
   while (open.size > 0 || begun.size > 0 || stores.size > 0) {

@@ -3,13 +3,14 @@
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
-    future::Future,
+    future::{Future, poll_fn},
     pin::Pin,
     rc::{Rc, Weak},
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
+    task::Poll,
 };
 
 use tokio::sync::oneshot::{self, error::TryRecvError};
@@ -186,6 +187,20 @@ impl StoreObject {
         leaving.push(receive);
     }
 
+    /// Waits until what nobody held any more is written. It stays listed until then: who waits may be dropped.
+    async fn left(&self) {
+        poll_fn(|cx| {
+            let mut leaving = self.leaving.borrow_mut();
+            leaving.retain_mut(|it| Pin::new(it).poll(cx).is_pending());
+            if leaving.is_empty() {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
+    }
+
     /// An error if the store was closed.
     pub(crate) fn check(&self) -> Result<()> {
         self.shared().map(drop)
@@ -215,9 +230,7 @@ impl StoreObject {
             for request in open.into_iter().chain(late) {
                 left = left.and(request.await);
             }
-            for leaving in self.leaving.take() {
-                let _ = leaving.await;
-            }
+            self.left().await;
             let closing = async move {
                 if owns {
                     shared.store.close().await?;
@@ -270,9 +283,16 @@ impl StoreObject {
 impl Drop for StoreObject {
     fn drop(&mut self) {
         self.unshare();
-        // The last one closes the store, which waits for the storage.
+        let leaving = self.leaving.take();
+        // The last one closes the store, which waits for the storage. Where the thread is ending this is done in it, and the process goes
+        // on to end after it: what is still being written elsewhere would be lost.
         if let Some(shared) = self.shared.take() {
-            (self.host.offload)(Box::new(move || drop(shared)));
+            (self.host.offload)(Box::new(move || {
+                for written in leaving {
+                    let _ = pollster::block_on(written);
+                }
+                drop(shared);
+            }));
         }
     }
 }

@@ -142,7 +142,13 @@ test.each([
   ["signal", 143],
   ["throw", 1],
   ["refused", 143],
-  ["collected", 0],
+  ["collected, closes", 0],
+  ["collected, closes and exits", 0],
+  ["collected, exits", 0],
+  ["collected, ends", 0],
+  ["collected, signal", 143],
+  ["collected just now, signal", 143],
+  ["collected just now, exits", 0],
 ] as const)("requests that are open when a store is closed are written, though the process ends meanwhile: %s", async (how, code) => {
   const path = await freshFolder();
   const ended = await run("closing.mjs", [path, how], { node: ["--expose-gc"] });

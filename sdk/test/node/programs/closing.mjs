@@ -5,12 +5,14 @@ import { open } from "runlog";
 const [path, how] = process.argv.slice(2);
 const store = await open(path);
 await store.chats.create({ chatId: "c", assistantId: "a" });
-globalThis.requests = [];
-for (let at = 0; at < 20; at++) {
+// In a function of its own: nothing else here holds the requests.
+async function begun() {
   const request = await store.chats.beginRequest("c", { assistantId: "a", message: { type: "text", props: { content: "?" } } });
   await request.send({ role: "assistant", type: "text", props: { content: "half" } });
-  globalThis.requests.push(request);
+  return request;
 }
+globalThis.requests = [];
+for (let at = 0; at < 20; at++) globalThis.requests.push(await begun());
 const stop = () => store.close().then(() => process.exit(0));
 if (how === "twice") await Promise.all([stop(), stop()]);
 if (how === "exit") {
@@ -31,9 +33,17 @@ if (how === "throw") {
   void store.close();
   throw new Error("elsewhere");
 }
-if (how === "collected") {
+if (how.startsWith("collected")) {
   globalThis.requests = undefined;
-  globalThis.gc();
   await setTimeout(0);
-  await store.close();
+  globalThis.gc();
+  // What writes them hasn't begun yet, or is under way.
+  if (!how.startsWith("collected just now")) await setTimeout(0);
+  if (how.endsWith("closes")) await store.close();
+  if (how.endsWith("closes and exits")) void store.close();
+  if (how.endsWith("exits")) process.exit(0);
+  if (how.endsWith("signal")) {
+    process.kill(process.pid, "SIGTERM");
+    await setTimeout(10_000);
+  }
 }
