@@ -157,18 +157,19 @@ describe.each(places)("retention $name", ({ fresh }) => {
     await failure(store.erase({ reason: "nothing" }), "invalid_input");
   });
 
+  // A word: any number may be part of an id or of a time.
   test("with a session go what is said about it, and what its runs say; a flow of no run goes by its id", async () => {
     const store = await fresh();
-    const run = await store.runs.start({ session: { title: "PIN 1234", metadata: { pin: "1234" } }, agentName: "planner" });
-    await run.recordMessage({ role: "user", content: "My PIN is 1234." });
-    await run.describe({ metadata: { pin: "1234" } });
-    await run.fail("1234 is wrong");
+    const run = await store.runs.start({ session: { title: "PIN zebra", metadata: { pin: "zebra" } }, agentName: "planner" });
+    await run.recordMessage({ role: "user", content: "My PIN is zebra." });
+    await run.describe({ metadata: { pin: "zebra" } });
+    await run.fail("zebra is wrong");
     const flow = await store.flows.create();
-    await flow.record({ type: "agent:text", nodeId: "n", runId: flow.runId, timestamp: 1, content: "1234" });
+    await flow.record({ type: "agent:text", nodeId: "n", runId: flow.runId, timestamp: 1, content: "zebra" });
     const { sessionId } = run.run;
     const found = async () => {
       const positions: number[] = [];
-      for await (const page of store.search("1234")) positions.push(...page.found);
+      for await (const page of store.search("zebra")) positions.push(...page.found);
       return positions.length;
     };
     expect(await found()).toBeGreaterThanOrEqual(5);
