@@ -445,10 +445,11 @@ export class Store extends StoreSessions implements AsyncDisposable {
   }
 
   /**
-   * Waits for the writes of this thread that were called before, flushes, saves what makes the next opening fast, and lets
-   * another process write. Later calls are refused with `closed`, those of other threads too, even while it waits; closing
-   * twice waits for the same. Whoever waits for an agent's run gets an error that it is
-   * `closed`, and the signals of agents at work are aborted. In a thread that was given the store it only lets go of it.
+   * Waits for the writes of this thread that were called before, writes the requests of chats that are open as interrupted, those of
+   * other threads too, flushes, saves what makes the next opening fast, and lets another process write. Later calls are refused with
+   * `closed`, those of other threads too, even while it waits; closing twice waits for the same. Whoever waits for an agent's run gets
+   * an error that it is `closed`, and the signals of agents at work are aborted. In a thread that was given the store it writes its own
+   * requests, and only lets go of it.
    *
    * @throws {@link RunlogError} `io` when the file system refuses; what was acknowledged is safe all the same. `storage_full` and the
    * like, with the request's id, when a request of a chat that is open couldn't be written as interrupted: it is as after a crash then. The

@@ -231,10 +231,7 @@ mod tests {
         let hub = Hub::new(host.clone(), || {});
         let embedded = Embedded::in_memory(Arc::new(SystemHost), Wait::Block);
         let store = Store::with_backend(Arc::new(Plain(embedded)));
-        let shared = SharedStore {
-            store: store.clone(),
-            in_memory: true,
-        };
+        let shared = SharedStore::new(store.clone(), true);
         let object = Rc::new(OpenStore(Rc::new(StoreObject::new(shared, host, true))));
         let handle = hub.scope.objects.add(object).unwrap();
         (hub, handle, store)

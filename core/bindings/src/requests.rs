@@ -1,8 +1,8 @@
 //! [`RequestObject`]: an active request, in memory until it ends.
 
 use std::{
-    cell::{Cell, RefCell},
     rc::Rc,
+    sync::{self, Arc, MutexGuard},
 };
 
 use runlog::{
@@ -25,20 +25,40 @@ use crate::{
     host::Movable,
     object::{Object, Scope},
     space,
-    store::{StoreObject, Unfinished},
+    store::{StoreObject, Unfinished, lock},
     tasks::Answer,
 };
 
 /// An active request. Its messages and steps are in memory until its exit writes them.
 pub(crate) struct RequestObject {
     of: Rc<StoreObject>,
-    /// `None` while its exit is being written, and afterwards.
-    request: RefCell<Option<RequestBuffer>>,
-    /// Whether its exit was called: it takes nothing any more, though the exit may wait for its turn.
-    is_ending: Cell<bool>,
+    buffer: Arc<Buffer>,
     /// Held by the flush or the exit that is writing. Two at once would write the same part, and the second would find the ids of the
     /// first taken.
     turn: Mutex<()>,
+}
+
+/// What a request holds. It may be taken by another thread, which closes the store.
+struct Buffer(sync::Mutex<Held>);
+
+struct Held {
+    /// `None` while its exit is being written, and afterwards.
+    request: Option<RequestBuffer>,
+    /// Whether its exit was called: it takes nothing any more, though the exit may wait for its turn.
+    is_ending: bool,
+    /// Whether it was taken as its store was closed.
+    is_left: bool,
+}
+
+impl Held {
+    /// What is said where there is none.
+    fn missing(&self) -> Failure {
+        if self.is_left {
+            Failure::closed("the store")
+        } else {
+            ended()
+        }
+    }
 }
 
 /// Where a request is.
@@ -65,12 +85,20 @@ impl RequestObject {
         let place = place(&request);
         let object = Rc::new(Self {
             of,
-            request: RefCell::new(Some(request)),
-            is_ending: Cell::new(false),
+            buffer: Arc::new(Buffer(sync::Mutex::new(Held {
+                request: Some(request),
+                is_ending: false,
+                is_left: false,
+            }))),
             turn: Mutex::new(()),
         });
-        object.of.begun(&(Rc::clone(&object) as Rc<dyn Unfinished>));
+        let buffer = Arc::downgrade(&object.buffer);
+        object.of.begun(buffer);
         Made::new(scope, object, &place)
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        lock(&self.buffer.0)
     }
 
     fn with<T: IntoReply>(
@@ -82,23 +110,29 @@ impl RequestObject {
 
     /// Does something with the request, unless its exit was called.
     fn active<T>(&self, work: impl FnOnce(&mut RequestBuffer) -> Result<T>) -> Result<T> {
-        let mut request = self.request.borrow_mut();
-        let request = request.as_mut().filter(|_| !self.is_ending.get());
-        work(request.ok_or_else(ended)?)
+        let mut held = self.held();
+        if held.is_ending || held.request.is_none() {
+            return Err(held.missing());
+        }
+        held.request.as_mut().map_or_else(|| Err(ended()), work)
     }
 
     fn finish(self: Rc<Self>, end: RequestEnd) -> Result<Typed<()>> {
         let key = self.active(|request| Ok(key_of(request)))?;
-        self.is_ending.set(true);
+        self.held().is_ending = true;
         Ok(self.writing(key, |of| async move {
             let _turn = of.turn.lock().await;
-            let taken = of.request.take();
-            let mut request = taken.ok_or_else(ended)?;
+            let mut request = {
+                let mut held = of.held();
+                let taken = held.request.take();
+                taken.ok_or_else(|| held.missing())?
+            };
             let finished = request.finish(end).await;
             if finished.is_err() {
                 // The caller may try again.
-                *of.request.borrow_mut() = Some(request);
-                of.is_ending.set(false);
+                let mut held = of.held();
+                held.request = Some(request);
+                held.is_ending = false;
             }
             finished.map(drop).map_err(Failure::from)
         }))
@@ -116,9 +150,9 @@ impl RequestObject {
             loop {
                 let (flush, is_last) = part;
                 flush.write().await?;
-                let mut request = of.request.borrow_mut();
+                let mut held = of.held();
                 // If it has ended meanwhile, that wrote everything.
-                let Some(request) = request.as_mut() else {
+                let Some(request) = held.request.as_mut() else {
                     return Ok(());
                 };
                 request.flushed(&flush);
@@ -198,11 +232,15 @@ fn place(request: &RequestBuffer) -> RequestPlace {
     }
 }
 
-impl Unfinished for RequestObject {
+impl Unfinished for Buffer {
     fn leave(&self) -> Option<Movable<()>> {
+        let mut held = lock(&self.0);
         // One that is ending is written by its exit.
-        let taken = (!self.is_ending.get()).then(|| self.request.take());
-        Some(Box::pin(interrupt(taken.flatten()?)))
+        if held.is_ending {
+            return None;
+        }
+        held.is_left = true;
+        Some(Box::pin(interrupt(held.request.take()?)))
     }
 }
 
@@ -268,7 +306,8 @@ calls! {
 impl Drop for RequestObject {
     fn drop(&mut self) {
         // A request that was never ended is written as interrupted, which waits for the storage.
-        if let Some(request) = self.request.take() {
+        let request = self.held().request.take();
+        if let Some(request) = request {
             self.of.leave(move || drop(request));
         }
     }

@@ -163,7 +163,7 @@ fn open_on(
         embedded,
         under_way,
     }));
-    Ok(SharedStore { store, in_memory })
+    Ok(SharedStore::new(store, in_memory))
 }
 
 /// A host without threads: a store in memory writes in the calling thread.

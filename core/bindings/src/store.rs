@@ -1,19 +1,18 @@
 //! [`StoreObject`]: an open store.
 
 use std::{
-    cell::{Cell, RefCell},
+    cell::Cell,
     collections::HashMap,
-    future::{Future, poll_fn},
+    future::Future,
     pin::Pin,
-    rc::{Rc, Weak},
+    rc::Rc,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU64, Ordering},
     },
-    task::Poll,
 };
 
-use tokio::sync::oneshot::{self, error::TryRecvError};
+use tokio::sync::watch;
 
 use runlog::{Store, backend::Backend, log::CompactProgress, retention::RetainProgress};
 
@@ -30,16 +29,70 @@ use crate::{
 /// Stores that are shared by threads of this process, by token.
 static SHARED: Mutex<Option<HashMap<u64, SharedStore>>> = Mutex::new(None);
 static LAST_TOKEN: AtomicU64 = AtomicU64::new(0);
+static LAST_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// The part of an open store that can be shared by threads.
 #[derive(Clone)]
 pub(crate) struct SharedStore {
     pub(crate) store: Store,
     pub(crate) in_memory: bool,
+    unfinished: Arc<UnfinishedObjects>,
+}
+
+impl SharedStore {
+    pub(crate) fn new(store: Store, in_memory: bool) -> Self {
+        Self {
+            store,
+            in_memory,
+            unfinished: Arc::default(),
+        }
+    }
+}
+
+/// What was begun on a store by all its threads, and is written when it ends.
+#[derive(Default)]
+struct UnfinishedObjects {
+    begun: Mutex<Vec<Begun>>,
+    /// How many nobody held any more, and are being written.
+    leaving: watch::Sender<usize>,
+}
+
+struct Begun {
+    /// The number of the store's object that it was begun on.
+    on: u64,
+    object: Weak<dyn Unfinished>,
+}
+
+/// Marks that something is being written, until it is dropped.
+struct Leaving(Arc<UnfinishedObjects>);
+
+impl Leaving {
+    fn of(unfinished: &Arc<UnfinishedObjects>) -> Self {
+        unfinished.leaving.send_modify(|leaving| *leaving += 1);
+        Self(Arc::clone(unfinished))
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.0.leaving.send_modify(|leaving| *leaving -= 1);
+    }
+}
+
+impl UnfinishedObjects {
+    /// Waits until what nobody held any more is written.
+    async fn left(&self) {
+        // An error would mean that the sender, which is held here, was dropped.
+        let _ = self
+            .leaving
+            .subscribe()
+            .wait_for(|leaving| *leaving == 0)
+            .await;
+    }
 }
 
 /// Something that is only in memory until it ends.
-pub(crate) trait Unfinished {
+pub(crate) trait Unfinished: Send + Sync {
     /// Takes it out if it hasn't ended. What it gives writes it, as well as may be also where it is only dropped.
     fn leave(&self) -> Option<Movable<()>>;
 }
@@ -52,10 +105,8 @@ pub(crate) struct StoreObject {
     token: Cell<Option<u64>>,
     /// Whether closing it closes the store for everyone.
     owns: bool,
-    /// Objects that were begun on it, and are written when they end.
-    unfinished: RefCell<Vec<Weak<dyn Unfinished>>>,
-    /// Those that nobody held any more, and that are being written.
-    leaving: RefCell<Vec<oneshot::Receiver<()>>>,
+    /// Tells it from those of other threads that share the store.
+    number: u64,
     pub(crate) compactions: Watch<CompactProgress>,
     pub(crate) retentions: Watch<RetainProgress>,
 }
@@ -68,8 +119,7 @@ impl StoreObject {
             closed: Cell::new(false),
             token: Cell::new(None),
             owns,
-            unfinished: RefCell::default(),
-            leaving: RefCell::default(),
+            number: LAST_NUMBER.fetch_add(1, Ordering::Relaxed),
             compactions: Watch::default(),
             retentions: Watch::default(),
         }
@@ -166,39 +216,25 @@ impl StoreObject {
     }
 
     /// Registers an object that was begun, so that it is written if the store is closed before it ends.
-    pub(crate) fn begun(&self, begun: &Rc<dyn Unfinished>) {
-        let mut unfinished = self.unfinished.borrow_mut();
-        if unfinished.len() == unfinished.capacity() {
-            unfinished.retain(|begun| begun.strong_count() > 0);
+    pub(crate) fn begun(&self, object: Weak<dyn Unfinished>) {
+        let Some(shared) = &self.shared else {
+            return;
+        };
+        let mut begun = lock(&shared.unfinished.begun);
+        if begun.len() == begun.capacity() {
+            begun.retain(|it| it.object.strong_count() > 0);
         }
-        unfinished.push(Rc::downgrade(begun));
+        let on = self.number;
+        begun.push(Begun { on, object });
     }
 
     /// Writes something that nobody holds any more, which waits for the storage; closing waits for that.
     pub(crate) fn leave(&self, write: impl FnOnce() + Send + 'static) {
-        let (send, receive) = oneshot::channel();
+        let leaving = self.shared.as_ref().map(|it| Leaving::of(&it.unfinished));
         (self.host.offload)(Box::new(move || {
+            let _leaving = leaving;
             write();
-            // An error means that nobody waits.
-            let _ = send.send(());
         }));
-        let mut leaving = self.leaving.borrow_mut();
-        leaving.retain_mut(|it| it.try_recv() == Err(TryRecvError::Empty));
-        leaving.push(receive);
-    }
-
-    /// Waits until what nobody held any more is written. It stays listed until then: who waits may be dropped.
-    async fn left(&self) {
-        poll_fn(|cx| {
-            let mut leaving = self.leaving.borrow_mut();
-            leaving.retain_mut(|it| Pin::new(it).poll(cx).is_pending());
-            if leaving.is_empty() {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
-            }
-        })
-        .await;
     }
 
     /// An error if the store was closed.
@@ -210,7 +246,7 @@ impl StoreObject {
         let shared = self.shared()?.clone();
         self.closed.set(true);
         self.unshare();
-        let open = self.leave_unfinished();
+        let open = self.leave_unfinished(&shared);
         let owns = self.owns;
         if !owns && open.is_empty() {
             return Ok(known(Ok::<_, Failure>(())));
@@ -224,13 +260,13 @@ impl StoreObject {
                 retentions.await;
             }
             // What was being begun when it was called.
-            let late = self.leave_unfinished();
+            let late = self.leave_unfinished(&shared);
             // In this thread: where it ends meanwhile, those that are left are dropped, and so written, before the process goes on to end.
             let mut left = Ok(());
             for request in open.into_iter().chain(late) {
                 left = left.and(request.await);
             }
-            self.left().await;
+            shared.unfinished.left().await;
             let closing = async move {
                 if owns {
                     shared.store.close().await?;
@@ -249,11 +285,14 @@ impl StoreObject {
         .into())
     }
 
-    /// The objects that were begun and haven't ended, which are nobody's then.
-    fn leave_unfinished(&self) -> Vec<Movable<()>> {
-        let unfinished = self.unfinished.take();
-        let begun = unfinished.iter().filter_map(Weak::upgrade);
-        begun.filter_map(|begun| begun.leave()).collect()
+    /// The objects that were begun and haven't ended, which are nobody's then: where it closes the store for everyone, those of all
+    /// threads, which couldn't write them any more.
+    fn leave_unfinished(&self, shared: &SharedStore) -> Vec<Movable<()>> {
+        let mut begun = lock(&shared.unfinished.begun);
+        let left = begun.extract_if(.., |it| self.owns || it.on == self.number);
+        let left: Vec<_> = left.filter_map(|it| it.object.upgrade()).collect();
+        drop(begun);
+        left.iter().filter_map(|object| object.leave()).collect()
     }
 
     /// A token with which other threads of this process can attach to the store.
@@ -283,14 +322,11 @@ impl StoreObject {
 impl Drop for StoreObject {
     fn drop(&mut self) {
         self.unshare();
-        let leaving = self.leaving.take();
         // The last one closes the store, which waits for the storage. Where the thread is ending this is done in it, and the process goes
         // on to end after it: what is still being written elsewhere would be lost.
         if let Some(shared) = self.shared.take() {
             (self.host.offload)(Box::new(move || {
-                for written in leaving {
-                    let _ = pollster::block_on(written);
-                }
+                pollster::block_on(shared.unfinished.left());
                 drop(shared);
             }));
         }
@@ -298,10 +334,10 @@ impl Drop for StoreObject {
 }
 
 fn shared_stores<T>(with: impl FnOnce(&mut HashMap<u64, SharedStore>) -> T) -> T {
-    with(
-        SHARED
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .get_or_insert_default(),
-    )
+    with(lock(&SHARED).get_or_insert_default())
+}
+
+/// A panic while it was held ended one call only, which left it whole.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

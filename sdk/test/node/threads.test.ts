@@ -57,6 +57,25 @@ test("a worker thread that is ended in the middle leaves the store as it is", as
   await again.close();
 });
 
+test.each([0, 20])("requests of a worker thread are written when the thread that shared the store closes it, with %i that were let go of", async (letGo) => {
+  const path = await freshFolder();
+  const store = await open(path);
+  const { chatId } = await store.chats.create({ assistantId: "a" });
+  const data = { shared: await store.share(), chatId, letGo };
+  const thread = new Worker(fileURLToPath(new URL("./programs/asking-worker.mjs", import.meta.url)), { workerData: data });
+  const ended = new Promise((resolve) => thread.on("exit", resolve));
+  const told: unknown[] = [];
+  await new Promise((resolve) => thread.on("message", (message) => resolve(told.push(message))));
+  await store.close();
+  expect(await ended).toBe(0);
+  expect(told).toEqual(["ready", ["closed", "closed", "closed"]]);
+  const again = await open(path);
+  const requests = await again.chats.getRequests(chatId);
+  expect(requests.map((request) => request.status)).toEqual(Array(letGo + 1).fill("interrupted"));
+  expect(await again.chats.countMessages(chatId, { role: "assistant" })).toBeGreaterThanOrEqual(letGo + 1);
+  await again.close();
+});
+
 test("a store that nobody holds any more is closed", async () => {
   const ended = await run("leaks.mjs", [await freshFolder()], { node: ["--expose-gc"] });
   expect(ended).toMatchObject({ code: 0, stderr: "" });
