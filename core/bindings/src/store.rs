@@ -3,6 +3,7 @@
 use std::{
     cell::Cell,
     collections::HashMap,
+    fmt::Write,
     future::Future,
     pin::Pin,
     rc::Rc,
@@ -262,9 +263,9 @@ impl StoreObject {
             // What was being begun when it was called.
             let late = self.leave_unfinished(&shared);
             // In this thread: where it ends meanwhile, those that are left are dropped, and so written, before the process goes on to end.
-            let mut left = Ok(());
+            let mut lost = Vec::new();
             for request in open.into_iter().chain(late) {
-                left = left.and(request.await);
+                lost.extend(request.await.err());
             }
             shared.unfinished.left().await;
             let closing = async move {
@@ -275,7 +276,7 @@ impl StoreObject {
             };
             let closed = self.reads().run(Box::pin(closing)).await;
             // That something wasn't written is said first: nobody else tells of it.
-            left.and(closed)
+            first_of(lost).map_or(closed, Err)
         };
         Ok(Answer {
             lane: Lane::AfterWrites,
@@ -331,6 +332,16 @@ impl Drop for StoreObject {
             }));
         }
     }
+}
+
+/// The first of several failures, which says how many others there are.
+fn first_of(failures: Vec<Failure>) -> Option<Failure> {
+    let others = failures.len().saturating_sub(1);
+    let mut first = failures.into_iter().next()?;
+    if others > 0 {
+        let _ = write!(first.message, "; {others} more could not be written");
+    }
+    Some(first)
 }
 
 fn shared_stores<T>(with: impl FnOnce(&mut HashMap<u64, SharedStore>) -> T) -> T {

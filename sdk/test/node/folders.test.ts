@@ -174,12 +174,16 @@ test.runIf(canMount).each([false, true])("a request that a full disk keeps from 
   const { chatId } = await store.chats.create({ assistantId: "a" });
   const request = await store.chats.beginRequest(chatId, { assistantId: "a", message: { type: "text", props: { content: "?" } } });
   await request.send({ role: "assistant", type: "text", props: { content: "x".repeat(5 << 20) } });
+  const other = await store.chats.create({ assistantId: "a" });
+  const second = await store.chats.beginRequest(other.chatId, { assistantId: "a", message: { type: "text", props: { content: "?" } } });
+  await second.send({ role: "assistant", type: "text", props: { content: "x".repeat(5 << 20) } });
   const ballast = join(folder, "ballast");
   const filled = await writeFile(ballast, new Uint8Array(32 << 20)).catch((error: NodeJS.ErrnoException) => error.code);
   expect(filled).toBe("ENOSPC");
   if (isFlushed) await failure(request.flush(), "storage_full");
   const refused = await failure(store.close(), "storage_full");
   expect(refused.message).toContain(`request "${request.requestId}" of chat "${chatId}" could not be written`);
+  expect(refused.message).toMatch(/; 1 more could not be written$/);
   await rm(ballast);
   const again = await open(path);
   expect(await again.chats.getRequests(chatId)).toMatchObject([{ status: "running" }]);
