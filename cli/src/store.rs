@@ -88,7 +88,7 @@ pub(crate) fn print_recovered(global: &Global, store: &Store, resumed: Option<Ru
     {
         note(
             global.json,
-            format!("… and {more} more; `runlog resume --list` lists them"),
+            format!("… and {more} more; `runlog resume` lists them"),
         );
     }
 }

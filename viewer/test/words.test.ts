@@ -34,6 +34,20 @@ test("on a phone an empty moment names what a finger can press, and that leads o
   await close();
 });
 
+test("on a phone no list names a key, and a filter that leaves nothing is taken away with a finger", async () => {
+  const { page, told, close } = await app.open("?example#tab=events&type=user&status=failed", { viewport: { width: 390, height: 844 }, hasTouch: true });
+  const list = page.locator("#view");
+  await expect.poll(() => list.innerText()).toContain("No event passes the filter.");
+  expect(await list.locator("kbd").count()).toBe(0);
+  await list.getByRole("button", { name: "No filter" }).tap();
+  await expect.poll(() => page.getByRole("option").count()).toBeGreaterThan(2);
+  await page.locator("#tab-steps").tap();
+  await expect.poll(() => list.innerText()).toContain("No steps were recorded.");
+  expect(await list.locator("kbd").count()).toBe(0);
+  expect(told).toEqual([]);
+  await close();
+});
+
 test("above a conversation stands how many events its context has, above those of all agents how many these are", async () => {
   const { store, run, server } = await recording(["One.", "Two."]);
   const sub = await store.createInstance({ sessionId: run.run.sessionId, agentName: "sub", parentInstanceId: run.run.instanceId });

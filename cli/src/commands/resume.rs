@@ -1,4 +1,4 @@
-//! `runlog resume --list`: the runs that can be resumed.
+//! `runlog resume`: the runs that can be resumed.
 
 use runlog::{
     Run, RunId, RunStatus,
@@ -26,10 +26,11 @@ With --json one document: {\"items\": [{the run's fields, \"dangling\": [tool ca
 \"command\"}], \"next\": the cursor of the next page or null}.";
 
 #[derive(clap::Args)]
-#[command(after_help = AFTER_HELP, override_usage = "runlog resume [OPTIONS] --list")]
+#[command(after_help = AFTER_HELP, override_usage = "runlog resume [OPTIONS]")]
 pub(crate) struct Args {
-    /// List the paused runs, with why they paused and which tool calls have no result
-    #[arg(long, required_unless_present = "given")]
+    /// List the paused runs, with why they paused and which tool calls have no result: what it does also without this
+    #[arg(long)]
+    #[expect(dead_code, reason = "it says what is done anyway")]
     list: bool,
     /// What would go on from a run, which `runlog run` does
     #[arg(hide = true, trailing_var_arg = true)]
@@ -51,7 +52,7 @@ struct Row {
 pub(crate) fn run(global: &Global, args: &Args, out: &mut Out) -> Result<Exit> {
     if let Some(run) = args.given.first() {
         return Err(Failure::usage(format!(
-            "`runlog resume --list` lists the paused runs; `runlog run --resume {run} -- CMD` goes on with one"
+            "`runlog resume` lists the paused runs; `runlog run --resume {run} -- CMD` goes on with one"
         )));
     }
     let store = store::open_recovered(global)?;
