@@ -61,21 +61,21 @@ pub fn prepare(path: &Path, runs: u32) -> io::Result<()> {
 
 /// The filter of a name, for a store of so many runs.
 fn filter(name: &str, runs: u32) -> ListRuns {
-    let (status, agent_id) = (Some(RunStatus::Paused), Some("agent 1".to_owned()));
+    let (status, agent_name) = (Some(RunStatus::Paused), Some("agent 1".to_owned()));
     let all = ListRuns {
         limit: PAGE,
         ..ListRuns::default()
     };
     match name {
         "status" => ListRuns { status, ..all },
-        "agent" => ListRuns { agent_id, ..all },
+        "agent" => ListRuns { agent_name, ..all },
         "parent" => ListRuns {
             parent_run_id: Some(id(runs / CHILDREN / 2)),
             ..all
         },
         _ => ListRuns {
             status,
-            agent_id,
+            agent_name,
             ..all
         },
     }

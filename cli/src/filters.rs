@@ -48,7 +48,7 @@ pub(crate) struct RunFilter {
     status: Option<RunStatus>,
     /// Only runs of this agent
     #[arg(long = "agent", value_name = "NAME")]
-    agent_id: Option<String>,
+    agent_name: Option<String>,
     /// Only runs that this run spawned
     #[arg(long = "parent", value_name = "RUN")]
     parent_run_id: Option<String>,
@@ -69,7 +69,7 @@ impl RunFilter {
         let session = self.session_id.map(|text| find::session(store, &text));
         Ok(ListRuns {
             status: self.status,
-            agent_id: self.agent_id,
+            agent_name: self.agent_name,
             parent_run_id: parent(store, self.parent_run_id)?,
             session_id: session.transpose()?.map(|session| session.id),
             project: self.project,

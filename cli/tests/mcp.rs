@@ -170,7 +170,7 @@ fn a_client_lists_the_tools_and_the_agents() {
     assert_eq!(
         filters,
         [
-            "agent_id",
+            "agent_name",
             "cursor",
             "limit",
             "parent_run_id",
@@ -284,7 +284,7 @@ fn a_client_spawns_programs_and_looks_at_what_they_did() {
     }
     let run = &results[1]["run_id"];
     assert_eq!(
-        client.call("get_run", json!({"run_id": run}))["agent_id"],
+        client.call("get_run", json!({"run_id": run}))["agent_name"],
         "caller"
     );
     let messages = client.call("list_run_messages", json!({"run_id": run}));
@@ -494,7 +494,10 @@ fn calls_at_once_spawn_each_their_own() {
     until(&mut client, "cancelled", 0);
     // One at a time takes one of the client's runs again and again.
     let of_client = |client: &mut Client| {
-        let listed = client.call("list_runs", json!({"agent_id": "mcp-client", "limit": 100}));
+        let listed = client.call(
+            "list_runs",
+            json!({"agent_name": "mcp-client", "limit": 100}),
+        );
         let runs = listed["items"].as_array().unwrap();
         assert!(
             runs.iter()
@@ -523,7 +526,7 @@ fn calls_at_once_spawn_each_their_own() {
 /// Waits until the program's run has this status, and so many steps at least.
 fn until(client: &mut Client, status: &str, steps: u64) {
     loop {
-        let listed = client.call("list_runs", json!({"agent_id": "slow", "status": status}));
+        let listed = client.call("list_runs", json!({"agent_name": "slow", "status": status}));
         if listed["items"][0]["step_count"]
             .as_u64()
             .is_some_and(|count| count >= steps)
@@ -552,7 +555,7 @@ fn without_agents_the_store_is_only_read_also_beside_a_writer() {
         "talker"
     );
     assert_eq!(
-        reader.call("list_runs", json!({"agent_id": "talker"}))["items"][0]["status"],
+        reader.call("list_runs", json!({"agent_name": "talker"}))["items"][0]["status"],
         "completed"
     );
     assert_eq!((reader.end(), writer.end()), (0, 0));
@@ -578,7 +581,7 @@ fn runs_that_a_crash_cut_off_go_on() {
     agents(&place, &[("slow", &["ready", "context", "ack"])]);
     let mut client = Client::start(&place, &["mcp", "--agents", "agents.json", "--resume"]);
     until(&mut client, "completed", 2);
-    let listed = client.call("list_runs", json!({"agent_id": "slow"}));
+    let listed = client.call("list_runs", json!({"agent_name": "slow"}));
     assert_eq!(
         listed["items"][0]["resumed_from"], listed["items"][1]["id"],
         "{listed}"
@@ -718,7 +721,7 @@ fn a_client_that_comes_back_goes_on_with_what_was_at_work() {
             .as_array()
             .unwrap()
             .iter()
-            .find(|run| run["agent_id"] == agent)
+            .find(|run| run["agent_name"] == agent)
             .cloned()
     };
     assert_eq!(

@@ -62,7 +62,7 @@ fn an_agent_is_recorded_as_a_run_with_its_steps_and_tool_calls() {
         (
             &run["status"],
             &run["step_count"],
-            &run["agent_id"],
+            &run["agent_name"],
             &run["summary"]
         ),
         (

@@ -76,7 +76,7 @@ impl Raw {
             let mut found = self.call(
                 1_000,
                 "list_runs",
-                json!({"agent_id": agent, "status": status}),
+                json!({"agent_name": agent, "status": status}),
             );
             if found["items"][0].is_object() {
                 return found["items"][0].take();
@@ -206,7 +206,7 @@ fn a8_a_client_that_goes_leaves_what_was_paused_as_it_was_and_pauses_the_rest() 
             .flat_map(|page| page["items"].as_array().unwrap());
         let run = run
             .into_iter()
-            .find(|run| run["agent_id"] == agent)
+            .find(|run| run["agent_name"] == agent)
             .unwrap();
         let id = run["id"].as_str().unwrap().to_owned();
         let run = place.expect(0, &["--json", "run", "show", &id]).json();

@@ -814,7 +814,7 @@ fn an_agent_lists_and_spawns_others_and_those_do_too() {
         .as_array()
         .unwrap()
         .clone();
-    let of = |agent: &str| runs.iter().find(|run| run["agent_id"] == agent).unwrap();
+    let of = |agent: &str| runs.iter().find(|run| run["agent_name"] == agent).unwrap();
     assert_eq!(
         (&of("lead")["parent_run_id"], &of("worker")["parent_run_id"]),
         (&of("agent")["id"], &of("lead")["id"])

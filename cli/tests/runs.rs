@@ -118,7 +118,7 @@ fn runs_are_listed_shown_and_filtered() {
     assert_eq!(
         (
             paused[0]["items"].as_array().unwrap().len(),
-            &paused[0]["items"][0]["agent_id"]
+            &paused[0]["items"][0]["agent_name"]
         ),
         (1, &"coder".into())
     );

@@ -111,8 +111,8 @@ export class Orchestrator implements AsyncDisposable {
     void this.#watch(handle, stop, watching.signal);
     let end: RunContextCalls["end"]["args"];
     try {
-      const work = this.#functions.get(context.run.agentId) ?? this.#ofOthers;
-      if (work === undefined) throw new RunlogError("not_found", `no function does the work of ${context.run.agentId}`);
+      const work = this.#functions.get(context.run.agentName) ?? this.#ofOthers;
+      if (work === undefined) throw new RunlogError("not_found", `no function does the work of ${context.run.agentName}`);
       const returned = await work(context);
       end = endOf(returned);
     } catch (error) {

@@ -28,6 +28,8 @@ export interface PauseReason {
 export interface RunInInstance {
   /** The instance. */
   instanceId: string;
+  /** The agent that it is a run of, where that isn't the instance's. */
+  agentName?: string | undefined;
 }
 
 /** A run works in a context that is made with it, in a session that is there. */
@@ -40,7 +42,7 @@ export interface RunInNewInstance {
 export interface RunInNewSession {
   /** The session to make. */
   session: NewSession;
-  /** The name of the agent of its root instance. */
+  /** The agent that it is a run of, and that the session's root instance is of. */
   agentName: string;
 }
 
@@ -59,7 +61,7 @@ export type OneOf<All, One = All> = One extends unknown
 
 /** A run to start. */
 export type NewRun = RunPlace &
-  Omit<GivenRun, "place"> & {
+  Omit<GivenRun, "place" | "agentName"> & {
     /** Messages it begins with, before its first step. */
     messages?: readonly MessageInput[] | undefined;
   };
@@ -201,21 +203,19 @@ export const RUN_GIVEN_AS: GivenAs = [
 ];
 
 /** The place of a run, as it is sent to the core, and what else was given. @internal */
-export function placeOf<Rest extends object>(run: RunPlace & Rest): { place: GivenPlace; rest: Omit<Rest, PlaceField> } {
+export function placeOf<Rest extends object>(run: RunPlace & Rest): { place: GivenPlace; rest: Omit<Rest, PlaceField> & { agentName?: string } } {
   type All = RunInInstance & RunInNewInstance & RunInNewSession;
   type Given = { [Field in PlaceField]?: All[Field] | undefined };
   const { instanceId, newInstance, session, agentName, ...rest } = fieldsOf(run, "a run") as Given & Rest;
-  const places: GivenPlace[] = [];
-  if (instanceId !== undefined) places.push({ instance: instanceId });
-  if (newInstance !== undefined) places.push({ newInstance });
-  if (session !== undefined && agentName !== undefined) places.push({ newSession: [session, agentName] });
-  const [place] = places;
   const unknown = Object.keys(rest).find((name) => !(name in BESIDE_PLACE));
   if (unknown !== undefined) throw invalid(`\`${unknown}\` is not a field that is known here; known are ${FIELDS_OF_RUN.map((name) => `\`${name}\``).join(", ")}`);
-  if (place === undefined || places.length > 1 || (session === undefined) !== (agentName === undefined)) {
-    throw invalid("a run is started in an instance, in a newInstance, or in a session with an agentName; give one of them");
+  const given = [instanceId, newInstance, session].filter((place) => place !== undefined);
+  if (given.length !== 1 || (session !== undefined && agentName === undefined) || (newInstance !== undefined && agentName !== undefined)) {
+    throw invalid("a run is started in an instance, in a newInstance, which has an agentName of its own, or in a session with an agentName; give one of them");
   }
-  return { place, rest };
+  if (session !== undefined) return { place: { newSession: [session, agentName as string] }, rest };
+  const place = instanceId === undefined ? { newInstance: newInstance as NewInstance } : { instance: instanceId };
+  return { place, rest: agentName === undefined ? rest : { ...rest, agentName } };
 }
 
 type PlaceField = "instanceId" | "newInstance" | "session" | "agentName";
@@ -223,7 +223,6 @@ type PlaceField = "instanceId" | "newInstance" | "session" | "agentName";
 /** What a run to start has beside its place. */
 const BESIDE_PLACE: Record<Exclude<keyof NewRun, PlaceField>, true> = {
   id: true,
-  agentId: true,
   project: true,
   parentRunId: true,
   maxSteps: true,

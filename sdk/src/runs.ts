@@ -54,7 +54,7 @@ export interface ResumedRun {
  * await run.recordMessage({ role: "assistant", content: "I'll write a test first." }); // durable when it resolves
  *
  * // In the next process, after a crash:
- * const { items: [last] } = await store.runs.list({ agentId: "coder", limit: 1 });
+ * const { items: [last] } = await store.runs.list({ agentName: "coder", limit: 1 });
  * if (last?.status === "paused") {
  *   const { recorder, messages } = await store.runs.resume(last.id);
  *   await work(recorder, messages);

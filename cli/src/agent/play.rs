@@ -43,7 +43,9 @@ pub(crate) fn opening(
     let ready = Ready {
         dangling_tool_calls: dangling.collect(),
     };
-    let definition = store.agents().get(run.project.as_deref(), &run.agent_id)?;
+    let definition = store
+        .agents()
+        .get(run.project.as_deref(), &run.agent_name)?;
     let hello = Hello {
         protocol: PROTOCOL,
         runlog: env!("CARGO_PKG_VERSION"),

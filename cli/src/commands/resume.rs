@@ -30,7 +30,6 @@ With --json one document: {\"items\": [{the run's fields, \"dangling\": [tool ca
 pub(crate) struct Args {
     /// List the paused runs, with why they paused and which tool calls have no result: what it does also without this
     #[arg(long)]
-    #[expect(dead_code, reason = "it says what is done anyway")]
     list: bool,
     /// What would go on from a run, which `runlog run` does
     #[arg(hide = true, trailing_var_arg = true)]
@@ -132,7 +131,7 @@ fn print(row: &Row, out: &mut Out) -> Result<()> {
     });
     let fields = [
         ("run", Some(run.id.to_string())),
-        ("agent", Some(text::name(&run.agent_id))),
+        ("agent", Some(text::name(&run.agent_name))),
         (
             "paused",
             Some(

@@ -140,7 +140,7 @@ pub(crate) fn run(global: &Global, args: Args, out: &mut Out) -> Result<Exit> {
                 .map(|by| by.to_string()[..width].to_owned())
                 .unwrap_or_default()
         }),
-        (table::left("agent", 80), &|run| run.agent_id.clone()),
+        (table::left("agent", 80), &|run| run.agent_name.clone()),
     ];
     table::page(&page, "no runs", &columns, out)
 }
@@ -178,7 +178,7 @@ fn print_run(run: &Run, out: &mut Out) -> Result<Exit> {
     let id = |id: Option<RunId>| id.map(|id| id.to_string());
     let fields = [
         ("run", Some(run.id.to_string())),
-        ("agent", Some(run.agent_id.clone())),
+        ("agent", Some(run.agent_name.clone())),
         ("status", Some(run.status.to_string())),
         ("pause reason", run.pause_reason.clone()),
         ("stopped by", run.stop_kind.map(|kind| kind.to_string())),

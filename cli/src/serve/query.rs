@@ -162,10 +162,10 @@ mod tests {
 
     #[test]
     fn texts_become_what_the_fields_are() {
-        let runs: ListRuns = read("status=paused&agent_id=1&limit=7&project=a%26b+c").unwrap();
+        let runs: ListRuns = read("status=paused&agent_name=1&limit=7&project=a%26b+c").unwrap();
         assert_eq!(runs.status, Some(RunStatus::Paused));
         assert_eq!(
-            runs.agent_id.as_deref(),
+            runs.agent_name.as_deref(),
             Some("1"),
             "a text of digits is a text"
         );

@@ -75,6 +75,7 @@ fn runs_are_filtered() {
         ("status=paused".to_owned(), vec![&paused]),
         ("status=failed".to_owned(), vec![]),
         ("agent_id=finder".to_owned(), vec![&done]),
+        ("agent_name=finder".to_owned(), vec![&done]),
         (format!("parent_run_id={done}"), vec![&paused]),
         (format!("parent_run_id={done}&status=completed"), vec![]),
         (format!("session_id={}", recorded.session), vec![&done]),
@@ -86,9 +87,14 @@ fn runs_are_filtered() {
     server
         .get(&format!("{RUNS}?status=odd"))
         .problem(400, "invalid_input");
-    server
-        .get(&format!("{RUNS}?project=other"))
-        .problem(400, "invalid_input");
+    for query in [
+        "project=other",
+        "agent_id=finder&agent_name=coder",
+        "agent=finder",
+    ] {
+        let refused = server.get(&format!("{RUNS}?{query}"));
+        refused.problem(400, "invalid_input");
+    }
 }
 
 #[test]

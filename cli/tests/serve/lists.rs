@@ -24,7 +24,7 @@ fn runs_are_found_in_every_project() {
     );
     let run = server.json(&format!("/v1/runs/{}", recorded.other));
     assert_eq!(
-        (&run["status"], &run["agent_id"]),
+        (&run["status"], &run["agent_name"]),
         (&json!("failed"), &json!("finder"))
     );
     let messages = server.json(&format!("/v1/runs/{}/messages?limit=1", recorded.done));

@@ -344,7 +344,7 @@ fn what_is_not_there_is_a_problem_that_says_so() {
     let detail = server
         .get("/v1/runs?agentId=x")
         .problem(400, "invalid_input");
-    assert!(detail.contains("`agent_id`"), "{detail}");
+    assert!(detail.contains("`agent_name`"), "{detail}");
     server.get("/v1/runs?limit=0").problem(400, "invalid_input");
     server
         .get("/v1/runs?limit=1001")

@@ -21,6 +21,8 @@ use uuid::Uuid;
 const GOLDEN: &str = include_str!("golden/events.txt");
 /// Events of chats as they were written when their times were text.
 const TIMES_AS_TEXT: &str = include_str!("golden/times-as-text.txt");
+/// Events of runs as they were written when a run's agent was called by its `agent_id`.
+const AGENTS_BY_ID: &str = include_str!("golden/agents-by-id.txt");
 
 #[derive(Default)]
 struct Lines(String);
@@ -107,7 +109,7 @@ fn chat_session(chat: Chat) -> Session {
 fn run() -> Run {
     serde_json::from_str(
         r#"{"id":"00000000-0000-0000-0000-000000000003","project":"p","session_id":"00000000-0000-0000-0000-000000000001",
-        "instance_id":"00000000-0000-0000-0000-000000000002","agent_id":"coder","status":"paused","step_count":45,"max_steps":50,
+        "instance_id":"00000000-0000-0000-0000-000000000002","agent_name":"coder","status":"paused","step_count":45,"max_steps":50,
         "parent_run_id":"00000000-0000-0000-0000-000000000004","resumed_from":"00000000-0000-0000-0000-000000000005",
         "resumed_by":"00000000-0000-0000-0000-000000000006","summary":"s","error_message":"e","pause_reason":"r","node_id":"n",
         "created_at":1000,"completed_at":2000,"duration_ms":1000,"colour":"red"}"#,
@@ -118,7 +120,7 @@ fn run() -> Run {
 fn bare_run() -> Run {
     serde_json::from_str(
         r#"{"id":"00000000-0000-0000-0000-000000000003","session_id":"00000000-0000-0000-0000-000000000001",
-        "instance_id":"00000000-0000-0000-0000-000000000002","agent_id":"coder","status":"running","created_at":1000}"#,
+        "instance_id":"00000000-0000-0000-0000-000000000002","agent_name":"coder","status":"running","created_at":1000}"#,
     )
     .unwrap()
 }
@@ -494,14 +496,24 @@ fn every_event_is_read_as_it_was_written() {
     assert!(read >= 40, "only {read} were read");
 }
 
-#[test]
-fn times_that_are_text_are_read() {
-    for line in TIMES_AS_TEXT.lines() {
+/// Checks that events of earlier builds are read, and written again as they are now.
+fn check_earlier(lines: &str, count: usize) {
+    for line in lines.lines() {
         let name = line.split_once(' ').unwrap().0;
         let now = GOLDEN
             .lines()
             .find(|line| line.split_once(' ').unwrap().0 == name);
         assert_eq!(written_again(line).as_deref(), now);
     }
-    assert_eq!(TIMES_AS_TEXT.lines().count(), 11);
+    assert_eq!(lines.lines().count(), count);
+}
+
+#[test]
+fn times_that_are_text_are_read() {
+    check_earlier(TIMES_AS_TEXT, 11);
+}
+
+#[test]
+fn agents_of_runs_that_are_called_by_an_id_are_read() {
+    check_earlier(AGENTS_BY_ID, 4);
 }

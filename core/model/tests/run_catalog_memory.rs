@@ -29,7 +29,7 @@ fn a_run_with_a_session_of_its_own_takes_less_than_200_bytes() {
             project: Some(format!("project {}", number % 100)),
             session_id: SessionId(id(place << 40)),
             instance_id: InstanceId(id(place << 60)),
-            agent_id: format!("agent {}", number % 1_000),
+            agent_name: format!("agent {}", number % 1_000),
             status: RunStatus::Running,
             step_count: 0,
             parent_run_id: (number > 0).then(|| RunId(id(place / 2))),

@@ -20,7 +20,7 @@ use crate::Result;
 /// let mut all = items(async |cursor| runs.list(&ListRuns { cursor, ..ListRuns::default() }).await);
 /// let mut count = 0;
 /// while let Some(run) = all.next().await? {
-///     assert_eq!(run.agent_id, "coder");
+///     assert_eq!(run.agent_name, "coder");
 ///     count += 1;
 /// }
 /// assert_eq!(count, 120);

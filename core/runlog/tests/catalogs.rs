@@ -121,7 +121,7 @@ fn run(number: u32, parent_run_id: Option<RunId>) -> RunSummary {
         project: None,
         session_id: SessionId(id(number / 10)),
         instance_id: InstanceId(id(number)),
-        agent_id: format!("agent {}", number % 7),
+        agent_name: format!("agent {}", number % 7),
         status: RunStatus::Running,
         step_count: 0,
         parent_run_id,
@@ -244,7 +244,7 @@ fn list_runs(store: &Store) -> String {
         "{:?} {:?} {:?}",
         all(ListRuns::default()),
         all(ListRuns {
-            agent_id: agent,
+            agent_name: agent,
             ..ListRuns::default()
         }),
         all(ListRuns {

@@ -863,7 +863,7 @@ export interface ListRunMessages {
 /** Which runs to list, and how many. A filter that is left out lets every run pass. */
 export interface ListRuns {
   /** Only runs of this agent. */
-  agentId?: string | undefined;
+  agentName?: string | undefined;
   /** Where to continue: the cursor from the previous page. */
   cursor?: string | undefined;
   /** The maximum number of runs. 50 when left out. */
@@ -1147,7 +1147,7 @@ export interface NewRequest {
 /** A run to start. */
 export interface NewRun {
   /** The agent it is a run of; left out, the instance's. */
-  agentId?: string | undefined;
+  agentName?: string | undefined;
   /**
    * Whether it may write to the context while another run does. Without it such a start is refused: what two runs
    * record into one context alternates, and neither model is sent what it said.
@@ -1618,7 +1618,7 @@ export type Role = "system" | "user" | "assistant" | "tool";
 /** One run of an agent. Fields that this build doesn't know are kept in `extra`. */
 export interface Run {
   /** The agent's name. */
-  agentId: string;
+  agentName: string;
   /** When it ended: milliseconds since 1970-01-01 UTC. Left out while it runs, or is paused. */
   completedAtMs?: number;
   /** When it was made: milliseconds since 1970-01-01 UTC. */
@@ -1704,7 +1704,7 @@ export type RunStatus = "running" | "paused" | "completed" | "failed" | "cancell
 /** The fields of a `Run` in lists, with the same meaning. */
 export interface RunSummary {
   /** The agent's name. */
-  agentId: string;
+  agentName: string;
   /** When it ended: milliseconds since 1970-01-01 UTC. */
   completedAtMs?: number;
   /** When it was made: milliseconds since 1970-01-01 UTC. */

@@ -14,7 +14,7 @@ import { answerOf, prepared, serve } from "./pages.js";
 const here = dirname(fileURLToPath(import.meta.url));
 const require = createRequire(import.meta.url);
 const vite = join(dirname(require.resolve("vite/package.json")), "bin/vite.js");
-const ANSWER = { status: "completed", agentId: "coder", code: "not_found", persisted: false };
+const ANSWER = { status: "completed", agentName: "coder", code: "not_found", persisted: false };
 
 const all = prepared("bundlers", async (packed) => {
   await cp(join(here, "app"), packed.app, { recursive: true });

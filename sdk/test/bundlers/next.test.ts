@@ -32,5 +32,5 @@ test.each(["turbopack", "webpack"])("a page that %s built has a store, without a
   for (const folder of [".next", "out"]) await rm(join(app, folder), { recursive: true, force: true });
   // What hangs is ended, and fails.
   await run(process.execPath, [join(app, "node_modules/next/dist/bin/next"), "build", `--${bundler}`], app, ENV);
-  expect(await answerOf(all.browser, await serve(join(app, "out")))).toEqual({ status: "completed", agentId: "coder", code: "not_found", persisted: false });
+  expect(await answerOf(all.browser, await serve(join(app, "out")))).toEqual({ status: "completed", agentName: "coder", code: "not_found", persisted: false });
 });

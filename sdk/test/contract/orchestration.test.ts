@@ -62,7 +62,7 @@ describe.each(places)("agents $name", ({ fresh }) => {
     expect(started.map(({ status }) => status)).toEqual(["fulfilled", "rejected"]);
     await expect.poll(async () => (await store.runs.get(runId))?.status).toBe("completed");
     await failure(orchestrator.start(start), "already_exists");
-    expect(await store.runs.get(runId)).toMatchObject({ agentId: "lead", metadata: { user: "ann" } });
+    expect(await store.runs.get(runId)).toMatchObject({ agentName: "lead", metadata: { user: "ann" } });
     expect(sinks.get(runId)).toEqual(["Hello"]);
   });
 

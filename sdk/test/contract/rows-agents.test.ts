@@ -90,7 +90,7 @@ describe.each(places)("agents $name", ({ fresh }) => {
     expect(await lead.wait()).toMatchObject({ status: "paused", stopKind: "timeout" });
     const children = (await store.runs.children(lead.runId)).items;
     const kinds = await Promise.all(children.map(async ({ id }) => (await store.runs.get(id))?.stopKind));
-    expect(children.map((run, index) => [run.agentId, run.status, kinds[index]]).sort()).toEqual([
+    expect(children.map((run, index) => [run.agentName, run.status, kinds[index]]).sort()).toEqual([
       ["quick", "completed", undefined],
       ["slow", "paused", "parent"],
     ]);

@@ -112,12 +112,29 @@ describe.each(places)("S0 rows $name", ({ fresh }) => {
     expect((await store.runs.list()).items).toHaveLength(50);
   });
 
-  test("S0 row 25: a run is listed by the agent that it tells, and by no other name of it", async () => {
+  test("S0 row 25: a run is started, told and listed by its agent's name, which has one word", async () => {
     const store = await fresh();
-    const run = await started(store);
-    expect((await store.runs.list({ agentId: run.run.agentId })).items.map((it) => it.id)).toEqual([run.id]);
-    const refused = await failure(store.runs.list({ agentName: "coder" } as never), "invalid_input");
-    expect(refused.message).toContain("`agentId`");
+    const run = await store.runs.start({ session: {}, agentName: "planner" });
+    expect(run.run.agentName).toBe("planner");
+    // In an instance that is there it may be a run of another agent.
+    const { instanceId } = run.run;
+    await run.complete();
+    const other = await store.runs.start({ instanceId, agentName: "critic" });
+    await other.complete();
+    const again = await store.runs.start({ instanceId });
+    const of = async (agentName: string) => (await store.runs.list({ agentName })).items.map((it) => it.id);
+    expect([await of("critic"), await of("planner"), await of("nobody")]).toEqual([[other.id], [again.id, run.id], []]);
+    const refused = await failure(store.runs.list({ agentId: "critic" } as never), "invalid_input");
+    expect(refused.message).toContain("`agentName`");
+    const { sessionId } = run.run;
+    for (const wrong of [
+      { newInstance: { sessionId, agentName: "a" }, agentName: "b" },
+      { session: {} },
+      { instanceId, session: {}, agentName: "a" },
+      { agentName: "a" },
+      { instanceId, agentId: "a" },
+    ])
+      await failure(store.runs.start(wrong as never), "invalid_input");
   });
 });
 

@@ -81,7 +81,7 @@ describe.each(places)("runs $name", ({ fresh }) => {
       maxSteps: 5,
       messages: [{ role: "system", content: "Be careful." }],
     });
-    expect(run.run).toMatchObject({ agentId: "coder", status: "running", project: "parser", stepCount: 0, maxSteps: 5 });
+    expect(run.run).toMatchObject({ agentName: "coder", status: "running", project: "parser", stepCount: 0, maxSteps: 5 });
     await run.recordMessage({ role: "user", content: "The parser drops the last line." });
     expect(await run.nextStep()).toBe(1);
     const recorded = await run.recordMessage(CALL);
@@ -285,7 +285,7 @@ describe.each(places)("runs $name", ({ fresh }) => {
       });
       if (index % 2 === 0) await child.complete();
     }
-    expect((await store.runs.list({ agentId: "worker" })).items).toHaveLength(5);
+    expect((await store.runs.list({ agentName: "worker" })).items).toHaveLength(5);
     expect((await store.runs.list({ status: "completed" })).items).toHaveLength(3);
     expect((await store.runs.list({ project: "p", sessionId })).items).toHaveLength(6);
     const first = await store.runs.children(parent.id, { limit: 3 });

@@ -7,7 +7,7 @@ describe.each(places)("undefined $name", ({ fresh }) => {
   test("filters that are undefined let everything pass", async () => {
     const store = await fresh();
     const run = await store.runs.start({ session: { title: undefined, name: undefined }, agentName: "coder", maxSteps: undefined });
-    const all = { status: undefined, agentId: undefined, project: undefined, limit: undefined, cursor: undefined };
+    const all = { status: undefined, agentName: undefined, project: undefined, limit: undefined, cursor: undefined };
     expect((await store.runs.list(all)).items.map((item) => item.id)).toEqual([run.id]);
     expect((await store.listSessions({ status: undefined, deleted: undefined, limit: undefined })).items).toHaveLength(1);
     expect((await store.agents.list({ project: undefined, visibility: undefined, cursor: undefined })).items).toEqual([]);

@@ -10,7 +10,7 @@ describe("what is printed, or answered as JSON, shows what it holds:", () => {
     const call = { id: "c1", type: "function", function: { name: "read", arguments: '{"path":"a"}' } };
     await run.recordMessage({ role: "assistant", content: null, tool_calls: [call] });
     await run.recordToolResult({ toolCallId: "c1", status: "error", output: new TypeError("no such file") });
-    expect(JSON.parse(JSON.stringify(run))).toMatchObject({ id: run.id, agentId: "coder", status: "running" });
+    expect(JSON.parse(JSON.stringify(run))).toMatchObject({ id: run.id, agentName: "coder", status: "running" });
     expect(inspect(run)).toMatch(/^RunRecorder \{[^]*status: 'running'/);
 
     const { items: messages } = await store.runs.messages(run.id);

@@ -310,7 +310,7 @@ export function eventText(kind: number, json: unknown): string {
   if (!isObject(json)) return json === undefined ? "" : oneLine(shown(json));
   switch (kind) {
     case Kind.RunCreated:
-      return [text(json["agent_id"]), json["resumed_from"] === undefined ? "" : "goes on from an earlier run"].filter(Boolean).join(" · ");
+      return [text(json["agent_name"] ?? json["agent_id"]), json["resumed_from"] === undefined ? "" : "goes on from an earlier run"].filter(Boolean).join(" · ");
     case Kind.RunStatus:
       return text(json["status"]);
     case Kind.RunExplained:

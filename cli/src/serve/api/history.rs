@@ -88,11 +88,23 @@ struct OfToolCall {
     call_id: u64,
 }
 
+/// Which runs of a project to list, and how many.
+#[derive(Deserialize, JsonSchema)]
+struct ListProjectRuns {
+    /// Only runs of the agent of this name, as `agent_name`.
+    #[serde(rename = "agentId")]
+    agent_id: Option<String>,
+    #[serde(flatten)]
+    runs: ListRuns,
+}
+
 /// What a list tells of a run.
 #[derive(Serialize, JsonSchema)]
 struct ListedRun {
     #[serde(flatten)]
     run: RunSummary,
+    /// The agent's name.
+    agent_id: String,
     /// How long it ran, until it paused or was over, in milliseconds; `null` while it runs.
     duration: Option<u64>,
     /// When it was over: milliseconds since 1970-01-01 UTC; `null` while it runs, or is paused.
@@ -104,6 +116,8 @@ struct ListedRun {
 struct WholeRun {
     #[serde(flatten)]
     run: Run,
+    /// The agent's name.
+    agent_id: String,
     /// How long it ran, until it paused or was over, in milliseconds.
     duration: Option<u64>,
     /// When it was over: milliseconds since 1970-01-01 UTC.
@@ -132,6 +146,7 @@ struct WholeToolCall {
 impl From<RunSummary> for ListedRun {
     fn from(mut run: RunSummary) -> Self {
         Self {
+            agent_id: run.agent_name.clone(),
             duration: run.duration_ms.take(),
             completed_at: run.completed_at_ms.take(),
             run,
@@ -142,6 +157,7 @@ impl From<RunSummary> for ListedRun {
 impl From<Run> for WholeRun {
     fn from(mut run: Run) -> Self {
         Self {
+            agent_id: run.agent_name.clone(),
             duration: run.duration_ms.take(),
             completed_at: run.completed_at_ms.take(),
             summary: run.summary.take(),
@@ -163,13 +179,23 @@ impl From<ToolCall> for WholeToolCall {
     }
 }
 
-async fn list(store: Store, of: OfProject, mut options: ListRuns) -> Answer<Page<ListedRun>> {
+async fn list(store: Store, of: OfProject, given: ListProjectRuns) -> Answer<Page<ListedRun>> {
+    let ListProjectRuns { agent_id, runs } = given;
+    let mut options = runs;
     if options.project.is_some_and(|project| project != of.id) {
         return Err(Problem::invalid(
             "`project` is another one than that of the address; leave it out",
         ));
     }
     options.project = Some(of.id);
+    if agent_id.is_some() {
+        if options.agent_name.is_some() {
+            return Err(Problem::invalid(
+                "`agent_id` and `agent_name` are the same filter; give one of them",
+            ));
+        }
+        options.agent_name = agent_id;
+    }
     Ok(store.runs().list(&options).await?.map(Into::into))
 }
 

@@ -203,7 +203,7 @@ impl Listed for RunCatalog {
                 project: how.is_multiple_of(2).then(|| "even".to_owned()),
                 session_id: SessionId(id(how % 7)),
                 instance_id: InstanceId(id(how)),
-                agent_id: ["coder", "tester", "lead"][how as usize % 3].to_owned(),
+                agent_name: ["coder", "tester", "lead"][how as usize % 3].to_owned(),
                 status: RunStatus::Running,
                 step_count: how,
                 parent_run_id: how
@@ -253,7 +253,7 @@ impl Listed for RunCatalog {
             ..all()
         }));
         filters.extend(["coder", "lead"].map(|agent| ListRuns {
-            agent_id: Some(agent.to_owned()),
+            agent_name: Some(agent.to_owned()),
             ..all()
         }));
         filters.push(ListRuns {

@@ -31,7 +31,7 @@ pub struct ListRuns {
     /// Only runs of this status.
     pub status: Option<RunStatus>,
     /// Only runs of this agent.
-    pub agent_id: Option<String>,
+    pub agent_name: Option<String>,
     /// Only runs that this run spawned.
     pub parent_run_id: Option<RunId>,
     /// Only runs in this session.
@@ -48,7 +48,7 @@ impl Default for ListRuns {
     fn default() -> Self {
         Self {
             status: None,
-            agent_id: None,
+            agent_name: None,
             parent_run_id: None,
             session_id: None,
             project: None,
@@ -76,11 +76,11 @@ pub struct PlacedRun {
 /// use runlog_model::{Checkpointed, ListRuns, RunCatalog, RunCatalogEvent, RunSummary};
 ///
 /// # let json = r#"{"id":"0198c7e0-0000-7000-8000-000000000001","session_id":"0198c7e0-0000-7000-8000-000000000002",
-/// #   "instance_id":"0198c7e0-0000-7000-8000-000000000003","agent_id":"coder","status":"running","created_at":1000}"#;
+/// #   "instance_id":"0198c7e0-0000-7000-8000-000000000003","agent_name":"coder","status":"running","created_at":1000}"#;
 /// # let run: RunSummary = serde_json::from_str(json).unwrap();
 /// let mut catalog = RunCatalog::new();
 /// catalog.apply(1, RunCatalogEvent::Created(Box::new(run.clone())))?;
-/// let of_agent = ListRuns { agent_id: Some("coder".into()), ..ListRuns::default() };
+/// let of_agent = ListRuns { agent_name: Some("coder".into()), ..ListRuns::default() };
 /// assert_eq!(catalog.list(&of_agent, None).items, [run]);
 /// # Ok::<(), runlog_model::Error>(())
 /// ```
@@ -167,7 +167,7 @@ impl RunCatalog {
             return Ok(place);
         }
         let session = self.session_number(run.session_id.0)?;
-        let agent = self.agents.number(&run.agent_id);
+        let agent = self.agents.number(&run.agent_name);
         let project = run
             .project
             .as_deref()
@@ -364,7 +364,7 @@ impl RunCatalog {
 
     fn walk(&self, filter: &ListRuns, before: u32) -> Box<dyn Iterator<Item = u32> + '_> {
         let mut lists: Vec<(List, Older)> = Vec::new();
-        if let Some(agent) = &filter.agent_id {
+        if let Some(agent) = &filter.agent_name {
             lists.push((self.agents.list(agent), |entry| entry.older_of_agent));
         }
         if let Some(project) = &filter.project {
@@ -409,7 +409,7 @@ impl RunCatalog {
     fn admits(&self, filter: &ListRuns, entry: &Entry) -> bool {
         filter.status.is_none_or(|status| entry.status == status)
             && filter
-                .agent_id
+                .agent_name
                 .as_deref()
                 .is_none_or(|agent| self.agents.name(entry.agent) == Some(agent))
             && filter
@@ -449,7 +449,7 @@ impl RunCatalog {
             project: self.projects.name(entry.project).map(str::to_owned),
             session_id: self.session_id(entry),
             instance_id: InstanceId(entry.instance),
-            agent_id: self.agents.name(entry.agent).unwrap_or_default().to_owned(),
+            agent_name: self.agents.name(entry.agent).unwrap_or_default().to_owned(),
             status: entry.status,
             step_count: entry.step_count,
             parent_run_id: self.id_at(entry.parent),

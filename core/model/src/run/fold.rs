@@ -10,7 +10,7 @@ use crate::{Error, Result};
 ///
 /// # let run: Run = serde_json::from_str(r#"{"id":"0198c7e0-0000-7000-8000-000000000001",
 /// #   "session_id":"0198c7e0-0000-7000-8000-000000000002","instance_id":"0198c7e0-0000-7000-8000-000000000003",
-/// #   "agent_id":"coder","status":"running","created_at":1000}"#).unwrap();
+/// #   "agent_name":"coder","status":"running","created_at":1000}"#).unwrap();
 /// let mut fold = RunFold::new();
 /// fold.push(RunEvent::Created(Box::new(run)))?;
 /// fold.push(RunEvent::StepStarted { step_number: 1, at_ms: 1_500 })?;
@@ -130,7 +130,7 @@ mod tests {
             project: None,
             session_id: SessionId(id(2)),
             instance_id: InstanceId(id(3)),
-            agent_id: "coder".into(),
+            agent_name: "coder".into(),
             status: RunStatus::Running,
             step_count: 45,
             max_steps: Some(50),
@@ -300,7 +300,7 @@ mod tests {
             ErrorKind::TooLarge
         );
         let nameless = Run {
-            agent_id: String::new(),
+            agent_name: String::new(),
             ..run()
         };
         assert_eq!(

@@ -74,7 +74,7 @@ named! {
 ///
 /// let run: Run = serde_json::from_str(r#"{
 ///     "id": "0198c7e0-0000-7000-8000-000000000001", "session_id": "0198c7e0-0000-7000-8000-000000000002",
-///     "instance_id": "0198c7e0-0000-7000-8000-000000000003", "agent_id": "coder", "status": "paused",
+///     "instance_id": "0198c7e0-0000-7000-8000-000000000003", "agent_name": "coder", "status": "paused",
 ///     "step_count": 45, "created_at": 1700000000000, "colour": "red"
 /// }"#).unwrap();
 /// assert_eq!((run.status, run.step_count), (RunStatus::Paused, 45));
@@ -93,7 +93,8 @@ pub struct Run {
     /// The agent instance whose context it writes.
     pub instance_id: InstanceId,
     /// The agent's name.
-    pub agent_id: String,
+    #[serde(alias = "agent_id")]
+    pub agent_name: String,
     /// Its status.
     pub status: RunStatus,
     /// The steps begun so far, those of the runs it was resumed from included.
@@ -162,12 +163,12 @@ impl Run {
     /// [`InvalidInput`](crate::ErrorKind::InvalidInput) for an empty agent name,
     /// [`TooLarge`](crate::ErrorKind::TooLarge) for a field over its limit.
     pub fn check(&self) -> Result<()> {
-        if self.agent_id.is_empty() {
+        if self.agent_name.is_empty() {
             return Err(Error::invalid("the run's agent is empty; give its name"));
         }
         check_length(
             "the run's agent",
-            Some(&self.agent_id),
+            Some(&self.agent_name),
             AGENT_NAME_BYTES_MAX,
         )?;
         check_length(
@@ -197,7 +198,7 @@ impl Run {
             project: self.project.clone(),
             session_id: self.session_id,
             instance_id: self.instance_id,
-            agent_id: self.agent_id.clone(),
+            agent_name: self.agent_name.clone(),
             status: self.status,
             step_count: self.step_count,
             parent_run_id: self.parent_run_id,
@@ -226,7 +227,8 @@ pub struct RunSummary {
     /// The agent instance whose context it writes.
     pub instance_id: InstanceId,
     /// The agent's name.
-    pub agent_id: String,
+    #[serde(alias = "agent_id")]
+    pub agent_name: String,
     /// Its status.
     pub status: RunStatus,
     /// The steps begun so far, those of the runs it was resumed from included.

@@ -144,10 +144,10 @@ impl Inner {
                 "run {id} belongs to another project, and can't be resumed from here"
             )));
         }
-        if run.agent_id != definition.name {
+        if run.agent_name != definition.name {
             return Err(Error::invalid(format!(
                 "run {id} is one of agent {:?}, not of {:?}; resume it as that",
-                run.agent_id, definition.name
+                run.agent_name, definition.name
             )));
         }
         crate::runs::check_resumable(&run, self.options.max_total_steps, false)

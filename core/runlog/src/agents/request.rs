@@ -199,7 +199,7 @@ impl SpawnResult {
     pub(super) fn of(run: Run) -> Self {
         Self {
             run_id: Some(run.id),
-            agent_name: run.agent_id,
+            agent_name: run.agent_name,
             status: run.status,
             summary: run.summary,
             steps: run.step_count,

@@ -65,7 +65,7 @@ impl Inner {
         let _arriving = self.starting(vec![id]);
         let new = NewRun {
             id: Some(id),
-            agent_id: Some(definition.name.clone()),
+            agent_name: Some(definition.name.clone()),
             project,
             max_steps: definition.max_steps,
             metadata,
@@ -123,7 +123,7 @@ impl Inner {
             .get(id)
             .await?
             .ok_or_else(|| Error::not_found(format!("no run {id}")))?;
-        let (definition, executor) = self.agent(run.project.as_deref(), &run.agent_id).await?;
+        let (definition, executor) = self.agent(run.project.as_deref(), &run.agent_name).await?;
         self.check_room(1)?;
         options.max_steps = options.max_steps.or(definition.max_steps);
         options.max_total_steps = options.max_total_steps.min(self.options.max_total_steps);

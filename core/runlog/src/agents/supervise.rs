@@ -125,7 +125,7 @@ impl Inner {
         if !is_orphan {
             return Ok(None);
         }
-        let (definition, executor) = self.agent(run.project.as_deref(), &run.agent_id).await?;
+        let (definition, executor) = self.agent(run.project.as_deref(), &run.agent_name).await?;
         let calls = self.open_calls(&run).await?;
         Ok(Some(InterruptedRun {
             run,

@@ -21,7 +21,7 @@ pub(crate) fn fresh_run(id: RunId, instance: &AgentInstance, now_ms: u64) -> Run
         project: None,
         session_id: instance.session_id,
         instance_id: instance.id,
-        agent_id: instance.agent_name.clone(),
+        agent_name: instance.agent_name.clone(),
         status: RunStatus::Running,
         step_count: 0,
         max_steps: None,

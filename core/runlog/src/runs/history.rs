@@ -52,7 +52,7 @@ impl Runs {
         check_limit(options.limit)?;
         let ListRuns {
             status,
-            agent_id,
+            agent_name,
             parent_run_id,
             session_id,
             project,
@@ -60,7 +60,7 @@ impl Runs {
             cursor: _,
         } = options;
         // All fields are named, so that a new filter can't be left out of the check of a cursor.
-        let filter = (status, agent_id, parent_run_id, session_id, project);
+        let filter = (status, agent_name, parent_run_id, session_id, project);
         let cursor = Cursor::read(options.cursor.as_deref(), Kind::Runs, &filter)?;
         let before = cursor.map(|cursor| u32::try_from(cursor.first)).transpose();
         let before = before.map_err(|_| Error::invalid("the cursor names no place of the list"))?;

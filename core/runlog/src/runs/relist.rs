@@ -205,7 +205,7 @@ fn instance_of(run: &Run) -> AgentInstance {
     AgentInstance {
         id: run.instance_id,
         session_id: run.session_id,
-        agent_name: run.agent_id.clone(),
+        agent_name: run.agent_name.clone(),
         parent_instance_id: None,
         created_at_ms: run.created_at_ms,
     }

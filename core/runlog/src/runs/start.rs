@@ -36,7 +36,7 @@ use serde::Deserialize;
 /// let store = Store::in_memory();
 /// let new = NewRun { max_steps: Some(50), ..NewRun::in_new_session(NewSession::titled("Fix it"), "coder") };
 /// let run = store.runs().start(new)?.run();
-/// assert_eq!((run.status, run.agent_id.as_str()), (RunStatus::Running, "coder"));
+/// assert_eq!((run.status, run.agent_name.as_str()), (RunStatus::Running, "coder"));
 /// # Ok::<(), runlog::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
@@ -48,7 +48,7 @@ pub struct NewRun {
     /// Its id, where the caller has one already; else a fresh one.
     pub id: Option<RunId>,
     /// The agent it is a run of; `None` is the instance's.
-    pub agent_id: Option<String>,
+    pub agent_name: Option<String>,
     /// The project it belongs to; `None` is the session's.
     pub project: Option<String>,
     /// The run that spawned it.
@@ -113,7 +113,7 @@ impl NewRun {
         Self {
             place,
             id: None,
-            agent_id: None,
+            agent_name: None,
             project: None,
             parent_run_id: None,
             max_steps: None,
@@ -370,7 +370,7 @@ impl Runs {
         let run = fresh_run(id, &made.instance, backend.now_ms());
         Run {
             project: new.project.clone().or_else(|| made.project.clone()),
-            agent_id: new.agent_id.clone().unwrap_or(run.agent_id),
+            agent_name: new.agent_name.clone().unwrap_or(run.agent_name),
             max_steps: new.max_steps,
             parent_run_id: new.parent_run_id,
             node_id: new.node_id.clone(),

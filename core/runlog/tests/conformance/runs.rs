@@ -526,7 +526,7 @@ pub async fn scenario_list_agent_runs(backend: Shared) {
     );
     assert_eq!(
         list(ListRuns {
-            agent_id: Some("coder".into()),
+            agent_name: Some("coder".into()),
             ..all()
         })
         .await,
@@ -567,7 +567,7 @@ pub async fn scenario_list_agent_runs(backend: Shared) {
         [0; 0]
     );
     let coder = ListRuns {
-        agent_id: Some("coder".into()),
+        agent_name: Some("coder".into()),
         status: Some(RunStatus::Completed),
         ..all()
     };
@@ -595,7 +595,7 @@ pub async fn scenario_list_agent_runs(backend: Shared) {
     let json = serde_json::to_value(&second.items[0]).unwrap();
     for field in [
         "id",
-        "agent_id",
+        "agent_name",
         "status",
         "step_count",
         "duration_ms",
@@ -903,7 +903,7 @@ pub async fn scenario_new_columns_on_agent_runs(backend: Shared) {
     }
     let old: runlog::Run = serde_json::from_value(serde_json::json!({
         "id": json["id"], "session_id": json["session_id"], "instance_id": json["instance_id"],
-        "agent_id": "coder", "status": "completed", "created_at": 1,
+        "agent_name": "coder", "status": "completed", "created_at": 1,
     }))
     .unwrap();
     assert_eq!(
@@ -1327,7 +1327,7 @@ pub async fn what_a_run_refuses_is_written_nowhere(backend: Shared) {
             ..beside()
         },
         NewRun {
-            agent_id: Some(String::new()),
+            agent_name: Some(String::new()),
             ..beside()
         },
         NewRun {

@@ -441,7 +441,7 @@ pub(super) async fn until_steps(world: &World, agent: &str, steps: u32, count: u
     loop {
         let running = ListRuns {
             status: Some(RunStatus::Running),
-            agent_id: Some(agent.into()),
+            agent_name: Some(agent.into()),
             limit: 1_000,
             ..ListRuns::default()
         };
@@ -770,7 +770,7 @@ async fn a_sub_agent_that_another_run_took_over_goes_on_below_that_one_alone(wor
         .unwrap()
         .run_id();
     let of_worker = ListRuns {
-        agent_id: Some("worker".into()),
+        agent_name: Some("worker".into()),
         ..ListRuns::default()
     };
     let worker = loop {

@@ -262,7 +262,7 @@ async fn scenario_mixed_agent_types_in_single_spawn(world: World) {
         world.run(run_of(&results[1])).await,
     ];
     assert_eq!(
-        [runs[0].agent_id.as_str(), runs[1].agent_id.as_str()],
+        [runs[0].agent_name.as_str(), runs[1].agent_name.as_str()],
         ["research-assistant", "paper-summarizer"]
     );
     assert_ne!(runs[0].instance_id, runs[1].instance_id);
@@ -622,7 +622,7 @@ async fn wait_for(world: &World, count: usize) {
     loop {
         let running = ListRuns {
             status: Some(RunStatus::Running),
-            agent_id: Some("leaf".into()),
+            agent_name: Some("leaf".into()),
             ..ListRuns::default()
         };
         let running = world.store.runs().list(&running).await.unwrap().items;

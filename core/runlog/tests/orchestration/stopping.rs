@@ -177,7 +177,13 @@ async fn a_run_that_is_paused_keeps_what_its_sub_agents_did(world: World) {
 
     let below = all_below(&world, lead.run_id()).await;
     let slow = world
-        .run(below.iter().find(|run| run.agent_id == "slow").unwrap().id)
+        .run(
+            below
+                .iter()
+                .find(|run| run.agent_name == "slow")
+                .unwrap()
+                .id,
+        )
         .await;
     assert_eq!(
         (slow.status, slow.pause_reason.as_deref()),

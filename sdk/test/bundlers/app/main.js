@@ -16,4 +16,4 @@ const again = await open(name);
 const { items } = await again.runs.list();
 const code = await again.findSession("nobody").catch((error) => (error instanceof RunlogError ? error.code : String(error)));
 const { persisted } = await persistence();
-document.title = JSON.stringify({ status: items[0].status, agentId: items[0].agentId, code, persisted });
+document.title = JSON.stringify({ status: items[0].status, agentName: items[0].agentName, code, persisted });

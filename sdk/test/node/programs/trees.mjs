@@ -46,7 +46,7 @@ if (how === "work") {
   const left = (await orchestrator.resumeAll()).resumed.length;
   const listed = (await store.runs.list({ limit: 500 })).items;
   const items = await Promise.all(listed.map((run) => store.runs.get(run.id)));
-  const lead = items.find((run) => run.agentId === "lead" && run.resumedBy === undefined);
+  const lead = items.find((run) => run.agentName === "lead" && run.resumedBy === undefined);
   const contexts = await Promise.all(items.map(async (run) => (await store.context(run.instanceId)).getMessages()));
   console.log(JSON.stringify({
     twice: begun.length - new Set(begun).size,

@@ -184,7 +184,7 @@ impl Facts {
                 run.run.parent_run_id.map(short),
                 run.run.resumed_from.map(short),
             );
-            let agent = &run.run.agent_id;
+            let agent = &run.run.agent_name;
             let mut tell =
                 |at: u64, what: String| lines.push((at, format!("{at:>5} {} {what}", short(*id))));
             tell(

@@ -196,13 +196,13 @@ impl Laws<'_> {
             id,
             step_count: before,
             max_steps,
-            ref agent_id,
+            ref agent_name,
             resumed_from,
             ..
         } = run.run;
         let defined = AGENTS
             .iter()
-            .find(|(name, ..)| name == agent_id)
+            .find(|(name, ..)| name == agent_name)
             .and_then(|(_, max_steps, _)| *max_steps);
         law!(
             max_steps == defined,
@@ -392,9 +392,9 @@ impl Laws<'_> {
                     "run {id} tells of run {child_id}, whose parent is {parent:?}"
                 );
                 law!(
-                    child.run.agent_id == agent.agent_name,
+                    child.run.agent_name == agent.agent_name,
                     "run {child_id} is of {:?}",
-                    child.run.agent_id
+                    child.run.agent_name
                 );
                 law!(
                     named.insert(child_id),

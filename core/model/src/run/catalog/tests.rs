@@ -13,7 +13,7 @@ fn run(number: u32) -> RunSummary {
         project: number.is_multiple_of(2).then(|| "even".to_owned()),
         session_id: SessionId(Uuid::from_u128(u128::from(number / 4))),
         instance_id: InstanceId(Uuid::from_u128(u128::from(number) << 32)),
-        agent_id: if number.is_multiple_of(3) {
+        agent_name: if number.is_multiple_of(3) {
             "coder"
         } else {
             "tester"
@@ -85,9 +85,9 @@ fn slowly(catalog: &RunCatalog, runs: u32, filter: &ListRuns) -> Vec<RunSummary>
     let fits = |run: &RunSummary| {
         filter.status.is_none_or(|status| run.status == status)
             && filter
-                .agent_id
+                .agent_name
                 .as_ref()
-                .is_none_or(|agent| run.agent_id == *agent)
+                .is_none_or(|agent| run.agent_name == *agent)
             && filter.project.is_none_or_same(&run.project)
             && filter
                 .session_id
@@ -121,7 +121,7 @@ fn filters() -> impl Strategy<Value = ListRuns> {
         .prop_map(
             |(status, agent, parent, session, project, limit)| ListRuns {
                 status,
-                agent_id: agent.map(str::to_owned),
+                agent_name: agent.map(str::to_owned),
                 parent_run_id: parent.map(id),
                 session_id: session.map(|session| SessionId(Uuid::from_u128(session))),
                 project,
@@ -143,7 +143,7 @@ proptest! {
 fn pages_stay_right_while_runs_are_made() {
     let mut catalog = catalog(20);
     let filter = ListRuns {
-        agent_id: Some("coder".into()),
+        agent_name: Some("coder".into()),
         limit: 3,
         ..ListRuns::default()
     };
