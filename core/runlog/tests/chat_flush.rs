@@ -11,10 +11,15 @@ use runlog::{
         Chat, ChatMessage, ChatRole, ListRequests, MessageFilter, NewRequest, RequestDetails,
         RequestEnd, RequestStatus, ResumeAction, StepStatus, StepType,
     },
+    log::Position,
+    scan::TextQuery,
 };
 
 both! {
     what_was_flushed_is_there_after_a_crash_and_is_resumed
+    an_answer_that_was_cut_off_is_gone_on_with
+    what_a_request_said_before_it_was_cut_off_is_replaced_or_stays
+    a_step_says_how_it_was_cut_off_after_its_request_was_gone_on_with
     what_is_changed_after_a_flush_is_written_by_the_next_one
     a_request_that_was_flushed_and_dropped_is_interrupted
     a_request_larger_than_a_batch_is_written_in_parts
@@ -112,11 +117,127 @@ fn what_was_flushed_is_there_after_a_crash_and_is_resumed(store: &Store) {
     request.flush().unwrap();
     request.finish(RequestEnd::Completed).unwrap();
     assert_eq!(told(&chats)[2], text("two", 3));
+    // Nothing says that what was cut off was done.
     assert_eq!(
         steps(&chats),
-        [(StepStatus::Completed, 1), (StepStatus::Completed, 2)]
+        [(StepStatus::Completed, 1), (StepStatus::Interrupted, 2)]
     );
     assert_eq!(chats.resume("c").unwrap(), None);
+    assert_eq!(chats.get_last_incomplete_step("c").unwrap(), None);
+}
+
+fn an_answer_that_was_cut_off_is_gone_on_with(store: &Store) {
+    let mut request = begin(store);
+    request.start_step(StepType::Llm, json("{}")).unwrap();
+    let said = request.send(answer("By ")).unwrap();
+    request.flush().unwrap();
+    request.append(&said, "nightbus ").unwrap();
+    request.flush().unwrap();
+    request.append(&said, "lost").unwrap();
+    std::mem::forget(request); // The process was killed.
+
+    let chats = next_process(store);
+    let resumption = chats.resume("c").unwrap().unwrap();
+    let mut request = chats.go_on(&resumption).unwrap();
+    request.append(&said, "to ").unwrap();
+    request.flush().unwrap();
+    std::mem::forget(request); // Once more.
+
+    let chats = next_process(store);
+    let resumption = chats.resume("c").unwrap().unwrap();
+    let mut request = chats.go_on(&resumption).unwrap();
+    request.append(&said, "Oslo").unwrap();
+    request.send(answer("Anything else?")).unwrap();
+    request.finish(RequestEnd::Completed).unwrap();
+    let all = [
+        text("question", 1),
+        text("By nightbus to Oslo", 2),
+        text("Anything else?", 3),
+    ];
+    assert_eq!(told(&chats), all);
+    assert_eq!(told(&next_process(store)), all);
+    // As it was written in pieces, the end has written it whole: a search of the log looks at records.
+    let query = TextQuery::new("By nightbus to Oslo").unwrap();
+    let found = store.search(&query, Position(1)).unwrap().found;
+    assert_eq!(found.len(), 1);
+}
+
+fn what_a_request_said_before_it_was_cut_off_is_replaced_or_stays(store: &Store) {
+    let mut request = begin(store);
+    request.start_step(StepType::Llm, json("{}")).unwrap();
+    let first = request.send(answer("first")).unwrap();
+    let second = request.send(answer("half")).unwrap();
+    request.finish(RequestEnd::Interrupted).unwrap();
+    let chats = next_process(store);
+    let mut request = chats.go_on(&chats.resume("c").unwrap().unwrap()).unwrap();
+    request
+        .replace(&second, json(r#"{"content":"second"}"#))
+        .unwrap();
+    request.finish(RequestEnd::Completed).unwrap();
+    assert_eq!(
+        told(&chats),
+        [text("question", 1), text("first", 2), text("second", 3)]
+    );
+    let positions = |chats: &blocking::Chats| {
+        let all = chats.get_messages("c", &MessageFilter::default()).unwrap();
+        all.into_iter().map(|it| it.message_id).collect::<Vec<_>>()
+    };
+    assert_eq!(positions(&chats)[1..], [first, second]);
+}
+
+fn a_step_says_how_it_was_cut_off_after_its_request_was_gone_on_with(store: &Store) {
+    let mut request = begin(store);
+    let pay = json(r#"{"tool":"pay"}"#);
+    request.start_step(StepType::Tool, pay.clone()).unwrap();
+    request.flush().unwrap();
+    std::mem::forget(request); // The process was killed.
+
+    // It fails before it has begun anything: that is how the step went that it goes on from, which is offered again.
+    let chats = next_process(store);
+    let cut_off = chats.resume("c").unwrap().unwrap();
+    let mut request = chats.go_on(&cut_off).unwrap();
+    request
+        .finish(RequestEnd::Failed("no network".into()))
+        .unwrap();
+    let of = |chats: &blocking::Chats| -> Vec<(StepStatus, Option<String>)> {
+        let steps = chats.get_steps("r").unwrap();
+        steps.into_iter().map(|it| (it.status, it.error)).collect()
+    };
+    let failed = |why: &str| (StepStatus::Failed, Some(why.to_owned()));
+    assert_eq!(of(&chats), [failed("no network")]);
+    let again = chats.resume("c").unwrap().unwrap();
+    assert_eq!(
+        (again.action(), again.input()),
+        (ResumeAction::Retry, Some(&pay))
+    );
+
+    // It is stopped: the attempt was interrupted, and what failed before failed.
+    let mut request = chats.go_on(&again).unwrap();
+    request.start_step(StepType::Tool, pay.clone()).unwrap();
+    request.finish(RequestEnd::Interrupted).unwrap();
+    let interrupted = (StepStatus::Interrupted, None);
+    assert_eq!(of(&chats), [failed("no network"), interrupted.clone()]);
+
+    let last = chats.resume("c").unwrap().unwrap();
+    let mut request = chats.go_on(&last).unwrap();
+    let paid = request.start_step(StepType::Tool, pay).unwrap();
+    request.complete_step(&paid, Some(json("{}"))).unwrap();
+    request.finish(RequestEnd::Completed).unwrap();
+    for chats in [&chats, &next_process(store)] {
+        assert_eq!(
+            of(chats),
+            [
+                failed("no network"),
+                interrupted.clone(),
+                (StepStatus::Completed, None)
+            ]
+        );
+        assert_eq!(chats.resume("c").unwrap(), None);
+        assert_eq!(chats.get_last_incomplete_step("c").unwrap(), None);
+    }
+    // Its output may be told after the request has ended.
+    let told = chats.complete_resumed(&last, &json(r#"{"paid":true}"#));
+    assert_eq!(told.unwrap()[0].status, StepStatus::Completed);
 }
 
 fn what_is_changed_after_a_flush_is_written_by_the_next_one(store: &Store) {

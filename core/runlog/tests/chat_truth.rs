@@ -1270,9 +1270,12 @@ fn of_tools_that_were_cut_off_together_each_is_resumed_and_none_is_completed_uns
         request.complete_step(&again, None).unwrap();
         request.finish(RequestEnd::Completed).unwrap();
         assert_eq!(chats.get_request(&id).unwrap().unwrap().status, status);
-        let of = |step: &Step| (step.step_id == steps[0]).then_some(step.status);
-        let flight = chats.get_steps(&id).unwrap().iter().find_map(of).unwrap();
-        assert_eq!(flight == StepStatus::Completed, left == 0);
+        let all = chats.get_steps(&id).unwrap();
+        let flight = all.iter().find(|step| step.step_id == steps[0]).unwrap();
+        assert_eq!(
+            (flight.status, flight.can_resume()),
+            (StepStatus::Interrupted, left == 1)
+        );
     }
     assert_eq!(chats.resume(&chat).unwrap(), None);
 }
@@ -1597,12 +1600,9 @@ fn a_chat_keeps_an_assistant_and_rows_without_one_have_their_messages() {
 fn a_request_that_is_gone_on_with_says_how_what_was_sent_before_is_changed() {
     let (_, chats, chat) = chats();
     let mut request = interrupted_with_message(&chats, &chat);
-    let error = request.append("waiting", "x").unwrap_err();
+    let error = request.append("asked", "x").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
-    assert!(
-        error.to_string().contains("changed by the chats"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("by an update"), "{error}");
     let text = Updates::new()
         .with("type", RawJson::string("text"))
         .with("props", raw(r#"{"content":"By train"}"#));

@@ -154,7 +154,8 @@ pub struct Step {
     /// Anything else, as JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<RawJson>,
-    /// When its request was dismissed, in milliseconds since 1970-01-01 UTC: it isn't to be resumed any more, whatever its status.
+    /// When it was settled that it isn't to be resumed any more, whatever its status: its request was dismissed, or was gone on with from it
+    /// and completed. In milliseconds since 1970-01-01 UTC.
     #[serde(
         rename = "dismissed_at",
         default,

@@ -2,7 +2,7 @@
 
 use runlog_model::{ChatEvent, ChatMessage, ContentEnd, RawJson, Step, StepTexts, Updates};
 
-use super::sizes::step_bytes;
+use super::sizes::{message_bytes, step_bytes};
 use crate::Result;
 
 const IS_TEXT: &str = "its content was checked before text was appended";
@@ -91,6 +91,17 @@ impl BufferedMessage {
             written: Written::No,
             is_in_pieces: false,
             position: None,
+        }
+    }
+
+    /// One that is in the store already.
+    pub(super) fn saved(message: ChatMessage, is_in_pieces: bool) -> Self {
+        Self {
+            written: Written::All,
+            is_in_pieces,
+            position: message.id,
+            bytes: message_bytes(&message),
+            ..Self::new(message, 0)
         }
     }
 

@@ -6,8 +6,9 @@ use std::{
 };
 
 use runlog_model::{
-    ChatEvent, ChatMessage, ChatRequest, ChatRole, RawJson, RequestDetails, Space, Step, StepDiffs,
-    StepStatus, StepType, json::string_bytes, time,
+    ChatEvent, ChatFold, ChatMessage, ChatRequest, ChatRole, MessageFilter, RawJson,
+    RequestDetails, RequestStatus, Space, Step, StepDiffs, StepStatus, StepType,
+    json::string_bytes, time,
 };
 
 use super::{
@@ -42,6 +43,8 @@ pub struct RequestDraft {
     diffs: StepDiffs,
     /// Whether the request's own record has changed since it was written.
     pub(super) is_request_changed: bool,
+    /// Whether it goes on from a step that was cut off.
+    is_resumed: bool,
     /// The messages to delete once there is one of the request.
     pub(super) replaced: Vec<SavedAt>,
 }
@@ -65,6 +68,7 @@ impl RequestDraft {
             steps: Vec::new(),
             diffs: StepDiffs::new(),
             is_request_changed: false,
+            is_resumed: false,
             replaced: Vec::new(),
         }
     }
@@ -330,6 +334,31 @@ impl RequestDraft {
         self.given_ids.retain(|id| !new_ids.contains_key(id));
     }
 
+    /// Takes over what the request has said before it was cut off, so that it can go on saying it. Of one that never ended, it may be in
+    /// the store in pieces.
+    pub(super) fn go_on_with(&mut self, fold: &ChatFold) {
+        self.is_resumed = true;
+        let known = fold.request(self.request_id());
+        let never_ended = known.is_none_or(|request| request.status == RequestStatus::Running);
+        let of_request = MessageFilter {
+            request_id: Some(self.request_id().to_owned()),
+            role: Some(ChatRole::Assistant),
+            ..MessageFilter::default()
+        };
+        for message in fold.messages(&of_request) {
+            let index = self.messages.len();
+            self.message_indexes
+                .insert(message.message_id.clone(), index);
+            self.messages
+                .push(BufferedMessage::saved(message.clone(), never_ended));
+        }
+    }
+
+    /// Whether any step was started here.
+    pub(super) fn has_steps(&self) -> bool {
+        !self.steps.is_empty()
+    }
+
     /// Whether a step was started here.
     pub(super) fn has_step(&self, id: &str) -> bool {
         self.steps
@@ -366,6 +395,10 @@ impl RequestDraft {
         let RequestEnd::Failed(error) = end else {
             return None;
         };
+        // It is that of the step that it went on from.
+        if self.is_resumed && self.steps.is_empty() {
+            return None;
+        }
         if self
             .steps
             .iter()
@@ -412,7 +445,7 @@ impl RequestDraft {
             .get(id)
             .ok_or_else(|| {
                 Error::not_found(format!(
-                    "the request has sent no message {id:?} since it was begun, or resumed; one that is in the chat is changed by the chats themselves"
+                    "the request has sent no message {id:?}; any other of the chat is changed by an update of that message"
                 ))
             })?;
         Ok(&mut self.messages[*index])

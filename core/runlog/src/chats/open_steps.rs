@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use runlog_model::{ChatEvent, ChatFold, FoldedStep, RawJson, Step, StepStatus, StepType, Updates};
 
+use super::{RequestEnd, sizes::ERROR_CHARS_MAX};
 use crate::Result;
 
 /// The delegate step that waits for the node of a step: the one it names, or else one of its caller.
@@ -92,32 +93,59 @@ pub(super) fn waiting_in<'a>(fold: &'a ChatFold, stack_id: &str) -> Option<&'a F
         .find(|step| step.step_type == StepType::Delegate && step.status.can_resume())
 }
 
-/// The events that end a resumption without an output: the resumable steps of the same request and node of the stack
-/// are completed, earlier attempts included; but not those [apart](is_apart) from it, which are resumed next.
-pub(super) fn ended_with_request(
+/// The events for the steps that a request was gone on with from, as it ends: those of the same node that nobody completed, earlier
+/// attempts included, but not those [apart](is_apart) from it, which are resumed next. What was under way was interrupted, and what
+/// failed stays failed: the new attempts have steps of their own. Where the request is completed none of them is resumed any more.
+/// Where it `failed` before it began a step, that is the failure of the step that it went on from.
+pub(super) fn gone_on_from(
     fold: &ChatFold,
     resumed: &Step,
+    end: &RequestEnd,
+    begun: bool,
     at_ms: u64,
 ) -> Result<Vec<ChatEvent>> {
-    let updates = Updates::new()
-        .with("status", RawJson::string("completed"))
-        .with("error", RawJson::null());
+    let is_completed = *end == RequestEnd::Completed;
     let open = fold.steps_of_stack(&resumed.stack_id).into_iter();
-    let open =
-        open.filter(|step| step.request_id == resumed.request_id && step.status.can_resume());
+    let open = open.filter(|step| step.request_id == resumed.request_id && step.can_resume());
     let resumed = fold.step(&resumed.step_id);
     let mut events = Vec::new();
     for step in open {
-        if let Some(resumed) = resumed
-            && is_apart(step, resumed)?
-        {
+        let is_resumed = resumed.is_some_and(|resumed| resumed.step_id == step.step_id);
+        let is_other = match resumed {
+            _ if is_resumed => false,
+            Some(resumed) if is_completed => is_apart(step, resumed)?,
+            None if is_completed => false,
+            // What others were at beside it waits as it did.
+            _ => true,
+        };
+        if is_other {
+            continue;
+        }
+        let mut updates = Updates::new();
+        match end {
+            RequestEnd::Failed(error) if is_resumed && !begun => {
+                let error: String = error.chars().take(ERROR_CHARS_MAX).collect();
+                updates = updates
+                    .with("status", RawJson::string(StepStatus::Failed.name()))
+                    .with("error", RawJson::string(&error));
+            }
+            _ if matches!(step.status, StepStatus::Pending | StepStatus::Running) => {
+                let interrupted = StepStatus::Interrupted.name();
+                updates = updates.with("status", RawJson::string(interrupted));
+            }
+            _ => {}
+        }
+        if is_completed {
+            updates = updates.with("dismissed_at", RawJson::from_value(&at_ms)?);
+        }
+        if updates.is_empty() {
             continue;
         }
         Step::updated(step, &updates, at_ms)?;
         events.push(ChatEvent::StepUpdated {
             step_id: step.step_id.clone(),
             at_ms,
-            updates: updates.clone(),
+            updates,
         });
     }
     Ok(events)

@@ -15,7 +15,7 @@ use super::{
     Chats, RequestDraft, RequestEnd, Resumption,
     ending::Wholes,
     flush::{Part, RequestFlush, have_changes, place_of},
-    open_steps::{ended_with_request, has_other_open_steps},
+    open_steps::{gone_on_from, has_other_open_steps},
     resume::{check_resumable, delegate_of, own_part},
     stack::{CallStack, StackNode},
     taken_ids::NewIds,
@@ -132,6 +132,7 @@ impl Chats {
         let replaced = fold.replaced_by(&request.request_id);
         let mut buffer = self.buffer(session, request, stack, space, Some(step), (claim, None));
         buffer.draft.replaced = replaced;
+        buffer.draft.go_on_with(&fold);
         // It is the copy's own from what is written next.
         buffer.draft.is_request_changed |= was_copied;
         Ok(buffer)
@@ -278,9 +279,10 @@ impl RequestBuffer {
 
     /// Writes all messages and steps as one atomic batch (if there are more than 64 MiB, [flushes](Self::flush) write
     /// all but the last part first). Running steps get the final status of the request, except that a delegate step
-    /// that waits for a running step stays `running`. If the request was resumed, the interrupted step and its earlier
-    /// attempts are completed too; its output is set by [`complete_resumed`](Chats::complete_resumed), before or after.
-    /// Durable when it returns. After an error it can be called again; everything is written once.
+    /// that waits for a running step stays `running`. If the request was resumed, the step that it went on from stays `failed`, or is
+    /// `interrupted`, as are earlier attempts at it, unless [`complete_resumed`](Chats::complete_resumed) completes it with its output,
+    /// before or after; where the request is completed, they aren't resumed any more. Where it failed before it began a step, that is
+    /// the error of the step that it went on from. Durable when it returns. After an error it can be called again; everything is written once.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when the chat was deleted meanwhile,
@@ -345,12 +347,15 @@ impl RequestBuffer {
             let (last, after) = place_of(&self.store, self.session, given_ids, &events).await?;
             let events = events.clone();
             let mut events = beside.adjust(&self.store, self.session, events).await?;
-            if let (Some(resumed), RequestEnd::Completed) = (&self.resumed, end) {
+            if let Some(resumed) = &self.resumed {
                 let shared = self.store.chat_fold(self.session).await?;
-                let now = backend.now_ms();
+                let (begun, now) = (self.draft.has_steps(), backend.now_ms());
                 let fold = shared.read();
-                events.extend(ended_with_request(&fold, resumed, now)?);
-                if has_other_open_steps(&fold, resumed, &events, |id| self.draft.has_step(id))? {
+                events.extend(gone_on_from(&fold, resumed, end, begun, now)?);
+                let is_own = |id: &str| self.draft.has_step(id);
+                if *end == RequestEnd::Completed
+                    && has_other_open_steps(&fold, resumed, &events, is_own)?
+                {
                     still_interrupted(&mut events);
                 }
             }

@@ -197,7 +197,10 @@ impl Chats {
         let at_ms = self.store.backend().now_ms();
         let plan = |fold: &ChatFold| {
             let step = fold.step(id).ok_or_else(|| not_found("step", id))?;
-            if step.dismissed_at_ms.is_some() {
+            // The end of a request that went on from it has left it to this call, also where it ended first.
+            let request = fold.request(&step.request_id);
+            let is_dismissed = request.is_none_or(|it| it.status == RequestStatus::Dismissed);
+            if step.dismissed_at_ms.is_some() && is_dismissed {
                 return Err(no_longer(step));
             }
             let caller = waiting_for(fold, step);
