@@ -138,8 +138,8 @@ export class RequestBuffer implements AsyncDisposable {
   }
 
   /**
-   * Appends text to a message's `content`. Text may come in pieces of any size: half a surrogate pair at its end waits for the
-   * other half. Of a message that was flushed only that text is written; if others changed its `content` since, the whole message is, over
+   * Appends text to the `content` of a message of this request, also of one that it sent before it was cut off and
+   * {@link Resumption.goOn | gone on with}. Text may come in pieces of any size: half a surrogate pair at its end waits for the other half. Of a message that was flushed only that text is written; if others changed its `content` since, the whole message is, over
    * what they changed. Of one that was deleted since, nothing is.
    *
    * @throws {@link RunlogError} `not_found` when the request has no such message; `invalid_input` when its content
@@ -273,8 +273,8 @@ export class RequestBuffer implements AsyncDisposable {
    * ```ts
    * for (const question of questions) {
    *   const step = await request.startStep("llm", { question });
+   *   await request.flush(); // with the answers before it: after a crash the request goes on from this step
    *   await request.completeStep(step, { answer: await ask(question) });
-   *   await request.flush(); // this answer isn't asked for again
    * }
    * ```
    *
@@ -288,8 +288,9 @@ export class RequestBuffer implements AsyncDisposable {
 
   /**
    * Writes all messages and steps as one atomic batch, with the final status of the steps under way; a delegate step that
-   * waits for one under way stays `running`. Of a request that was resumed, the step that had been cut off is completed
-   * with it; its output is that of {@link Resumption.complete}, before or after. Durable when it resolves. After an error it can be called again; whatever
+   * waits for one under way stays `running`. Of a request that was resumed, the step that had been cut off ends with it where no other
+   * was begun since. Else that step stays `failed`, or is `interrupted`, and so are earlier attempts at it; where the request is
+   * completed, they aren't resumed any more. Its output is that of {@link Resumption.complete}, before or after. Durable when it resolves. After an error it can be called again; whatever
    * happens, it is written once.
    *
    * @throws {@link RunlogError} `not_found` when the chat was deleted meanwhile; `already_exists` when a message that was

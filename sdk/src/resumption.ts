@@ -58,8 +58,8 @@ export class Resumption {
   }
 
   /**
-   * The buffer in which the request goes on: its space restored, its stack rebuilt. Nothing is written at its entry, and
-   * nobody else goes on with the request until the buffer has ended.
+   * The buffer in which the request goes on: its space restored, its stack rebuilt, its messages there to be appended to or replaced.
+   * Nothing is written at its entry, and nobody else goes on with the request until the buffer has ended.
    *
    * @throws {@link RunlogError} `conflict` when somebody else is at work on the request, or has resumed it since;
    * `not_found` when the chat was deleted meanwhile.

@@ -1207,8 +1207,8 @@ export interface NewStep {
    */
   delegateStepId?: string | undefined;
   /**
-   * When its request was dismissed, in milliseconds since 1970-01-01 UTC: it isn't to be resumed any more, whatever its
-   * status.
+   * When it was settled that it isn't to be resumed any more, whatever its status: its request was dismissed, or was
+   * gone on with from it and completed. In milliseconds since 1970-01-01 UTC.
    */
   dismissedAtMs?: number | undefined;
   /** Why it failed. */
@@ -1942,8 +1942,8 @@ export interface Step {
    */
   delegateStepId?: string;
   /**
-   * When its request was dismissed, in milliseconds since 1970-01-01 UTC: it isn't to be resumed any more, whatever its
-   * status.
+   * When it was settled that it isn't to be resumed any more, whatever its status: its request was dismissed, or was
+   * gone on with from it and completed. In milliseconds since 1970-01-01 UTC.
    */
   dismissedAtMs?: number;
   /** Why it failed. */

@@ -140,7 +140,7 @@ describe.each(places)("S4 rows $name", ({ fresh }) => {
     expect(steps.every((step) => step.spaceSnapshot?.["large"] === large)).toBe(true);
   });
 
-  test("S4 row 44: what was sent before an interruption is changed by its id, and told to be", async () => {
+  test("S4 row 44: what was sent before an interruption is changed by the request that is gone on with", async () => {
     const { chats } = await fresh();
     await chats.create({ chatId: "c", assistantId: "a" });
     const request = await begun(chats, "c", "r");
@@ -148,13 +148,15 @@ describe.each(places)("S4 rows $name", ({ fresh }) => {
     const waiting = await request.send({ role: "assistant", type: "loading", props: {} });
     await request.finish("interrupted");
     const again = await (await chats.resume("c"))!.goOn();
-    const told = await failure(again.replace(waiting, { content: "By train" }, "text"), "not_found");
-    expect(told.message).toContain("in the chat");
-    await chats.updateMessage(waiting, { type: "text", props: { content: "By train" } });
+    await again.replace(waiting, { content: "By train" }, "text");
+    await again.append(waiting, " and ship");
+    const [question] = await chats.getMessages("c");
+    const told = await failure(again.append(question!.messageId, "?"), "not_found");
+    expect(told.message).toContain("by an update");
     await again.finish("completed");
     expect((await chats.getMessages("c")).map((it) => [it.type, it.props])).toEqual([
       ["text", asked.props],
-      ["text", { content: "By train" }],
+      ["text", { content: "By train and ship" }],
     ]);
   });
 
@@ -229,7 +231,7 @@ describe.each(places)("S4 rows $name", ({ fresh }) => {
     expect((await chats.listRequests()).items).toEqual([]);
   });
 
-  test("S4 row 52: finishing what was resumed completes the step that was cut off, however often it was", async () => {
+  test("S4 row 52: finishing what was resumed ends the step that was cut off, however often it was, and says what was interrupted", async () => {
     const { chats } = await fresh();
     await chats.create({ chatId: "c", assistantId: "a" });
     const request = await begun(chats, "c", "r");
@@ -241,8 +243,9 @@ describe.each(places)("S4 rows $name", ({ fresh }) => {
     const second = await chats.resume("c");
     expect(second?.input).toEqual({ n: 2 });
     await (await second!.goOn()).finish("completed");
-    expect((await chats.getSteps("r")).map((step) => step.status)).toEqual(["completed", "completed"]);
+    expect((await chats.getSteps("r")).map((step) => step.status)).toEqual(["interrupted", "completed"]);
     expect(await chats.resume("c")).toBeUndefined();
+    expect(await chats.getLastIncompleteStep("c")).toBeUndefined();
   });
 
   test("S4 row 54: imported chats keep their deletions, their times and their ids", async () => {

@@ -96,7 +96,7 @@ pub(super) fn waiting_in<'a>(fold: &'a ChatFold, stack_id: &str) -> Option<&'a F
 /// The events for the steps that a request was gone on with from, as it ends: those of the same node that nobody completed, earlier
 /// attempts included, but not those [apart](is_apart) from it, which are resumed next. What was under way was interrupted, and what
 /// failed stays failed: the new attempts have steps of their own. Where the request is completed none of them is resumed any more.
-/// Where it `failed` before it began a step, that is the failure of the step that it went on from.
+/// Where it hasn't `begun` any, its work was that of the step that it went on from, which ends as it does.
 pub(super) fn gone_on_from(
     fold: &ChatFold,
     resumed: &Step,
@@ -122,8 +122,14 @@ pub(super) fn gone_on_from(
             continue;
         }
         let mut updates = Updates::new();
+        let is_done = is_resumed && !begun;
         match end {
-            RequestEnd::Failed(error) if is_resumed && !begun => {
+            RequestEnd::Completed if is_done => {
+                updates = updates
+                    .with("status", RawJson::string(StepStatus::Completed.name()))
+                    .with("error", RawJson::null());
+            }
+            RequestEnd::Failed(error) if is_done => {
                 let error: String = error.chars().take(ERROR_CHARS_MAX).collect();
                 updates = updates
                     .with("status", RawJson::string(StepStatus::Failed.name()))
@@ -135,7 +141,7 @@ pub(super) fn gone_on_from(
             }
             _ => {}
         }
-        if is_completed {
+        if is_completed && !is_done {
             updates = updates.with("dismissed_at", RawJson::from_value(&at_ms)?);
         }
         if updates.is_empty() {

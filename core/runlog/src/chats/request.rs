@@ -279,10 +279,10 @@ impl RequestBuffer {
 
     /// Writes all messages and steps as one atomic batch (if there are more than 64 MiB, [flushes](Self::flush) write
     /// all but the last part first). Running steps get the final status of the request, except that a delegate step
-    /// that waits for a running step stays `running`. If the request was resumed, the step that it went on from stays `failed`, or is
-    /// `interrupted`, as are earlier attempts at it, unless [`complete_resumed`](Chats::complete_resumed) completes it with its output,
-    /// before or after; where the request is completed, they aren't resumed any more. Where it failed before it began a step, that is
-    /// the error of the step that it went on from. Durable when it returns. After an error it can be called again; everything is written once.
+    /// that waits for a running step stays `running`. If the request was resumed, the step that it went on from ends with it where no other was begun since.
+    /// Else that step stays `failed`, or is `interrupted`, and so are earlier attempts at it; where the request is completed, they aren't
+    /// resumed any more. The output is set by [`complete_resumed`](Chats::complete_resumed), before or after.
+    /// Durable when it returns. After an error it can be called again; everything is written once.
     ///
     /// # Errors
     /// [`NotFound`](crate::ErrorKind::NotFound) when the chat was deleted meanwhile,
