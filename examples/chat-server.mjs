@@ -2,6 +2,8 @@
 // the request is interrupted in between.
 //
 //   node examples/chat-server.mjs [PORT]     serves until Ctrl-C; without a port it talks to itself, and ends
+//
+// What a crash cuts off, and how it is gone on with, is in docs/guides/build-a-chat.md.
 
 import { mkdtempSync } from "node:fs";
 import { createServer } from "node:http";
@@ -21,11 +23,12 @@ async function answer(chatId, content, response) {
     message: { type: "text", props: { content } },
   });
   try {
-    const step = await request.startStep("llm", { messages: [{ role: "user", content }] });
-    const said = await request.send(text(""));
+    const step = await request.startStep("llm", { temperature: 0 });
+    let said;
     for (const word of content.split(" ")) {
       if (response.destroyed) return; // The user clicked stop.
-      await request.append(said, `${word}! `);
+      if (said === undefined) said = await request.send(text(`${word}! `));
+      else await request.append(said, `${word}! `);
       response.write(`${word}! `);
       await new Promise((resolve) => setTimeout(resolve, 5));
     }

@@ -318,8 +318,8 @@ export interface ChatRequest {
   error?: string;
   /**
    * Whether the chat has it of the one that it is a copy of, where it was worked on: what it took is counted there.
-   * Once it is gone on with in the copy it is that one's own, and has the `run_id`, `usage` and `metadata` that are
-   * told of it there.
+   * Once it is gone on with in the copy it is that one's own, and has the run, the usage and the metadata that are told
+   * of it there.
    */
   isCopied?: boolean;
   /** Anything else, as JSON. */

@@ -239,7 +239,7 @@ const TRIALS: Record<string, Trial> = {
       console.log((await store.chats.getSteps("req_1")).map((step) => step.status + " " + JSON.stringify(step.output)).join());
       await request.finish("completed");
     `,
-    says: 'completed {"answer":"WHERE"},completed {"answer":"WHEN"}\n',
+    says: 'completed {"answer":"WHERE"},running undefined\n',
   },
   "request.ts: replace": {
     before: `

@@ -66,7 +66,7 @@ pub struct ChatRequest {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaces: Vec<String>,
     /// Whether the chat has it of the one that it is a copy of, where it was worked on: what it took is counted there. Once it is gone on
-    /// with in the copy it is that one's own, and has the `run_id`, `usage` and `metadata` that are told of it there.
+    /// with in the copy it is that one's own, and has the run, the usage and the metadata that are told of it there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_copied: bool,
     /// The run that does its work.

@@ -88,7 +88,7 @@ pub(crate) fn overlay<T: Serialize + DeserializeOwned>(
     for (field, value) in &updates.0 {
         if fixed.contains(&field.as_str()) {
             return Err(Error::invalid(format!(
-                "{field:?} of {what} can't be changed; leave it out of the updates"
+                "`{field}` of {what} can't be changed; leave it out of the updates"
             )));
         }
         if value.as_str() == "null" {
