@@ -35,15 +35,12 @@ test("on a phone an empty moment names what a finger can press, and that leads o
 });
 
 test("on a phone no list names a key, and a filter that leaves nothing is taken away with a finger", async () => {
-  const { page, told, close } = await app.open("?example#tab=events&type=user&status=failed", { viewport: { width: 390, height: 844 }, hasTouch: true });
+  const { page, told, close } = await app.open("?example#tab=events&type=flow", { viewport: { width: 390, height: 844 }, hasTouch: true });
   const list = page.locator("#view");
   await expect.poll(() => list.innerText()).toContain("No event passes the filter.");
   expect(await list.locator("kbd").count()).toBe(0);
   await list.getByRole("button", { name: "No filter" }).tap();
   await expect.poll(() => page.getByRole("option").count()).toBeGreaterThan(2);
-  await page.locator("#tab-steps").tap();
-  await expect.poll(() => list.innerText()).toContain("No steps were recorded.");
-  expect(await list.locator("kbd").count()).toBe(0);
   expect(told).toEqual([]);
   await close();
 });
@@ -59,6 +56,18 @@ test("above a conversation stands how many events its context has, above those o
   await expect.poll(() => page.getByRole("option").count()).toBeGreaterThan(2);
   const count = await page.getByRole("option").count();
   await expect.poll(() => facts.innerText()).toMatch(new RegExp(`^${count}\\s+events\\s+in session$`));
+  await close();
+});
+
+test("an event of a fork says which fork it is of", async () => {
+  const { page, told, close } = await app.open("?example#tab=events");
+  await page.getByRole("option").first().waitFor();
+  await page.getByRole("searchbox").first().fill("Try it without a helper");
+  await page.keyboard.press("Enter");
+  const of = page.locator(".events .row", { hasText: "Try it without a helper" }).last().locator(".agent");
+  await expect.poll(() => of.innerText()).toBe("With the date made by the database");
+  await expect.poll(() => page.locator(".timeline .where").innerText()).toMatch(/^With the date made by the database · /);
+  expect(told).toEqual([]);
   await close();
 });
 

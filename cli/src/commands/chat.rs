@@ -82,7 +82,7 @@ struct MessagesArgs {
 )]
 struct RequestsArgs {
     /// Only requests of this chat
-    #[arg(long, value_name = "CHAT")]
+    #[arg(value_name = "CHAT")]
     chat: Option<String>,
     /// Only requests for this assistant
     #[arg(long, value_name = "NAME")]
