@@ -471,7 +471,6 @@ fn chats_and_their_steps_are_listed() {
         "requests",
         "--status",
         "interrupted",
-        "--chat",
         "chat_1",
         "--json",
     ];
