@@ -168,6 +168,8 @@ test("a copy has what its original had then, with ids of its own, and what both 
       ["right", undefined, "there"],
     ],
   ]);
+  // As many as are shown: those that were deleted aren't there any more.
+  expect([compared.left.events, compared.right.events]).toEqual([(await told(store, chatId)).length, (await told(store, copy)).length]);
   await store.close();
 });
 

@@ -8,7 +8,7 @@ import { crc32 } from "./crc.js";
 import { durationOf, familyOf } from "./family.js";
 import type { LogIndex } from "./index.js";
 import { Kind } from "./kinds.js";
-import { Flag, type Lane, NONE } from "./model.js";
+import { Flag, type Lane, NONE, eventsIn } from "./model.js";
 import type { Payloads } from "./payloads.js";
 import { bareRow, withPayload } from "./rows.js";
 import { titleOf } from "./titles.js";
@@ -172,7 +172,7 @@ function totalsOf(index: LogIndex, lane: Lane): Totals {
     name: lane.name,
     session: titleOf(index, lane),
     status: statusOf(index, lane),
-    events: now.length,
+    events: eventsIn(lane),
     steps: now.reduce((most, row) => Math.max(most, rows.step.at(row)), 0),
     toolCalls: calls.length,
     // A call that a fork shares counts too.
