@@ -46,7 +46,7 @@ Only the format runlog has the messages of chats.
 
 With --all the format runlog has the whole store: every session, deleted ones too, the definitions of agents, and streams \
 of your own. Another process may write to the store meanwhile; what it writes then isn't in it. Positions in the log, \
-what was truncated, and idempotency keys are not kept.
+what was truncated, states of a flow before its last, and idempotency keys are not kept.
 
 Of a damaged store --skip-damaged writes what can be read. Lines of the kind \"lost\" stand for the records that can't be, and they \
 are reported (exit code 6). An import takes each conversation up to the first of them, and says what it left out.
