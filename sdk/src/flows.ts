@@ -61,6 +61,9 @@ export class Flows {
    * Begins a flow, with an empty state of status `running`: that of a run, where `runId` is the id of one; else a flow by
    * itself, with this id or a fresh one. Durable when it resolves.
    *
+   * A flow by itself has ended when a snapshot says so (`flow.state.status = "completed"`): which node is the last one, only your program
+   * knows. Until then it is listed among those to be resumed.
+   *
    * @throws {@link RunlogError} `already_exists` when the run has a flow already: resume it; `wrong_status` for a run that
    * isn't running.
    */

@@ -56,6 +56,9 @@ impl FlowRun {
     /// the run's own stream; otherwise it is a separate flow, with this id or a fresh one.
     /// [`Flows`](crate::flows::Flows) lists both, and explains how they relate and how each is resumed. Durable when it returns.
     ///
+    /// A separate flow has ended when a snapshot says so, by its `status`: only the caller knows which node is the last one. Until then it is
+    /// listed among those to be resumed.
+    ///
     /// # Errors
     /// [`AlreadyExists`](ErrorKind::AlreadyExists) when the run has a flow already: resume it, or when the id is that of
     /// something else; [`InvalidInput`](ErrorKind::InvalidInput) for an id that the store itself uses;
