@@ -66,6 +66,7 @@ test("an event of a fork says which fork it is of", async () => {
   await page.keyboard.press("Enter");
   const of = page.locator(".events .row", { hasText: "Try it without a helper" }).last().locator(".agent");
   await expect.poll(() => of.innerText()).toBe("With the date made by the database");
+  await expect.poll(() => page.locator(".events .row", { hasText: "↳" }).first().innerText()).toContain("of coder in “Invoices are dated a day early”, up to #22");
   await expect.poll(() => page.locator(".timeline .where").innerText()).toMatch(/^With the date made by the database · /);
   expect(told).toEqual([]);
   await close();

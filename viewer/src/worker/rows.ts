@@ -10,6 +10,7 @@ import { Kind, type TypeName, kindName, typeOf } from "./kinds.js";
 import { Flag, type Lane } from "./model.js";
 import type { Payloads } from "./payloads.js";
 import { spawnedText, startedText } from "./tasks.js";
+import { titleOf } from "./titles.js";
 
 /** How a call ended, or what a result says, as far as that is known at a moment; undefined for what is neither. */
 export function outcomeOf(index: LogIndex, family: Family, row: number, moment: number, lane: Lane | undefined): Outcome | undefined {
@@ -48,6 +49,23 @@ function beginningOf({ rows }: LogIndex, row: number): string {
   return first === row ? `step ${step}` : `step ${step}, from position ${rows.position.at(first)} on`;
 }
 
+/** What an event says that has nothing to be read: which step begins, what a fork is of, and what a truncation takes away. */
+function withoutPayload(index: LogIndex, row: number): string {
+  switch (index.rows.kind.at(row)) {
+    case Kind.StepStarted:
+      return beginningOf(index, row);
+    case Kind.Fork: {
+      const lane = index.lanes[index.rows.lane.at(row)];
+      const source = index.lanes[lane?.forkOf ?? -1];
+      return lane === undefined || source === undefined ? "" : oneLine(`of ${source.name} in “${titleOf(index, source)}”, up to #${lane.forkAt}`);
+    }
+    case Kind.Truncate:
+      return `what came after #${index.rows.sequence.at(row)}`;
+    default:
+      return "";
+  }
+}
+
 /** The part with the text of a message as it was after its changes. */
 const partOf = (changes: number[]) => (changes.length === 0 ? "text" : `text@${changes.at(-1)}`);
 
@@ -82,7 +100,7 @@ export function bareRow(index: LogIndex, family: Family, row: number, moment: nu
     time: rows.time.at(row),
     step: rows.step.at(row),
     part: partOf(changesBy(family, lane, row, moment)),
-    text: kind === Kind.StepStarted && (flags & Flag.Redacted) === 0 ? beginningOf(index, row) : "",
+    text: (flags & Flag.Redacted) === 0 ? withoutPayload(index, row) : "",
     lines: 1,
     chars: 0,
     bytes: rows.bytes.at(row),
