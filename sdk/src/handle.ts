@@ -4,6 +4,7 @@ import { type CallOptions, type Channel, type Reply, bytesOf, check, valueOf } f
 import { RunlogError } from "./error.js";
 import { encodeArguments } from "./json.js";
 import { unpackContents } from "./packed.js";
+import { turnWhereDue } from "./turns.js";
 
 /** What is known of an object by those who don't hold it. @internal */
 export interface Held {
@@ -118,7 +119,10 @@ export class Handle<Calls> {
   /** As `call`, with arguments that are JSON text already. */
   callText(method: keyof Calls & string, args: string, ...[data, options]: Beside): Reply | Promise<Reply> {
     this.check();
-    return this.channel.call(this.#id, method, args, data, options);
+    const reply = this.channel.call(this.#id, method, args, data, options);
+    if (reply instanceof Promise) return reply;
+    // Who awaits what a store in memory answers at once, again and again, would never come to the event loop.
+    return turnWhereDue()?.then(() => reply) ?? reply;
   }
 
   /** Appends packed records, which are copied before it returns. */

@@ -23,6 +23,15 @@ describe.each(places)("contexts $name", ({ fresh }) => {
     await failure(store.createSession({ createdAtMs: last + 1 }), "invalid_input");
   });
 
+  test.each(["read", "written"])("others have their turn where what is %s again and again is answered at once", async (how) => {
+    const { context: it } = await context();
+    let fired = false;
+    setTimeout(() => (fired = true), 1);
+    let calls = 0;
+    for (; !fired && calls < 100_000; calls++) await (how === "read" ? it.getMessages() : it.appendMessage({ role: "user", content: "x" }));
+    expect(fired).toBe(true);
+  });
+
   test("a message is kept byte for byte", async () => {
     const { context: it } = await context();
     const text = '{ "role":"user",\t"content":"h\\u00e9llo \\ud83d\\ude00", "score": 1.0, "big": 12345678901234567890 }';
