@@ -7,7 +7,6 @@ import { RunlogError, givenError, invalid } from "./error.js";
 import { beginning, requestBegan, requestEnded, untilExit } from "./exits.js";
 import { Halves, changed, withoutHalf } from "./halves.js";
 import { type RawJson, jsonBytes } from "./json.js";
-import { turnWhereDue } from "./turns.js";
 import { newUuid } from "./uuid.js";
 
 /** How a request ended, which decides what becomes of the step that was under way. */
@@ -59,8 +58,6 @@ export class RequestBuffer implements AsyncDisposable {
   async #answered<T>(work: Promise<T>): Promise<T> {
     try {
       const answer = await work;
-      const turn = turnWhereDue();
-      if (turn !== undefined) await turn;
       if (this.#endsWithProcess) await untilExit();
       return answer;
     } catch (error) {
